@@ -50,7 +50,7 @@ imports: $(VENV)/.ready ## Check the layers and the purity of the core
 unit: $(VENV)/.ready ## Run the tests without measuring coverage
 	$(BIN)/pytest -n $(JOBS) -m "$(QUICK)"
 
-coverage: $(VENV)/.ready ## Run the tests; base and core must be covered whole, by their own
+coverage: $(VENV)/.ready ## Run the tests; 95 % of base and core must be covered, by their own
 	$(BIN)/coverage erase
 	$(BIN)/pytest -n $(JOBS) -m "$(QUICK)" --cov --cov-report= $(COVERING)
 	$(BIN)/coverage report

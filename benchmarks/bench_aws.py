@@ -25,7 +25,7 @@ from karpenter.api.ec2nodeclass_status import CapacityReservation
 from karpenter.api.meta import ObjectMeta, convert
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClassReference, NodeRequirement
 from karpenter.cloud.aws.cloudprovider import AwsProvider
-from karpenter.cloud.aws.instancetype.types import Traits, instance_type_info
+from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits, instance_type_info
 from karpenter.cloud.aws.options import read_settings
 from karpenter.cloud.aws.sdk import LIMITS, READ_LIMIT, AwsApi
 from karpenter.cloud.aws.services import new_services
@@ -42,7 +42,6 @@ from karpenter_local.virtual import VirtualClock, run_virtual
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo
 
 MACHINES: Final = 500
 CLUSTER: Final = "bench"

@@ -35,23 +35,20 @@ from benchmarks.measure import resident
 from benchmarks.table import Table, count, seconds, size
 from benchmarks.workloads.ceilings import ceiling
 from benchmarks.workloads.fleets import NOW, carried_out, fleet
-from benchmarks.workloads.waves import bill, campaign, least, look
+from benchmarks.workloads.waves import Campaign, bill, campaign, least, look
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.core.disruption.disrupt import next_moment
-from karpenter.core.disruption.simulate import Simulator
-from karpenter.core.state.cluster import view_of
+from karpenter.core.disruption.simulate import SimulationResult, Simulator
+from karpenter.core.state.cluster import ClusterView, view_of
 from karpenter.kube.informer import share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from benchmarks.workloads.waves import Campaign
     from karpenter.api.meta import Resource
-    from karpenter.core.disruption.simulate import SimulationResult
-    from karpenter.core.state.cluster import ClusterView
 
 CLUSTERS: Final = (("slack", 0.35), ("worn", 0.15), ("nearly full", 0.05))
 """What a cluster is called, and which share of its pods has left since its machines were bought."""
@@ -159,7 +156,6 @@ class Passes(NamedTuple):
 
     @classmethod
     def of(cls, view: ClusterView, strategy: str) -> Passes:
-        """Return what a strategy does to a cluster in a few passes."""
         asked, without = [0], Simulator.without
         spent, saved, moved = 0.0, 0.0, 0
 

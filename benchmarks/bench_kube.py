@@ -30,7 +30,7 @@ from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.base.clock import SystemClock
 from karpenter.kube import rest
-from karpenter.kube.client import Client, WatchChange, read_events
+from karpenter.kube.client import Client, Kind, WatchChange, read_events
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.informer import Cache, Informer
 from karpenter.kube.kubeconfig import from_kubeconfig
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
     from multiprocessing.connection import Connection
 
-    from karpenter.kube.client import Kind
 
 PODS: Final = 20_000
 NODES: Final = 1_000
@@ -69,7 +68,6 @@ class Cost(NamedTuple):
 
 
 def suite() -> Table:
-    """Return what following a cluster costs."""
     with _server() as config:
         cases = [
             ("sync pods and nodes as structs", _apart(sync_structs, config)),
@@ -178,7 +176,6 @@ def _resident_now() -> int:
 
 
 def _apart(case: Callable[[str], Cost], config: str) -> Cost:
-    """Run a case in a fresh process."""
     fresh = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=1, mp_context=fresh, initializer=_be_quiet) as pool:
         return pool.submit(case, config).result()

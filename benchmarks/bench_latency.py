@@ -82,7 +82,6 @@ async def _waits(client: Client, pods: int, pauses: Sequence[tuple[float, float]
 
 
 async def _claims(client: Client, wanted: int) -> list[float]:
-    """Return when each of some claims was there."""
     found: list[float] = []
     last = time.monotonic()
     while len(found) < wanted:

@@ -24,14 +24,13 @@ from benchmarks.crowd import pod_body
 from benchmarks.table import Table, count, size
 from karpenter.api.pod import Pod
 from karpenter.kube.rest import MergePatch
-from karpenter_local.sandbox.processes import cluster_process, operator_process
+from karpenter_local.sandbox.processes import OperatorSubprocess, cluster_process, operator_process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from karpenter.kube.client import Client
-    from karpenter_local.sandbox.processes import OperatorSubprocess
 
 MINUTES: Final = 45.0
 EVERY: Final = 5.0
@@ -59,7 +58,6 @@ class MemorySample(NamedTuple):
 
 
 def suite(minutes: float | None = None) -> Table:
-    """Return the curve of a run."""
     lasting = float(os.environ.get("MINUTES", MINUTES)) if minutes is None else minutes
     with (
         cluster_process(load=load_crowd, controllers=False) as cluster,
@@ -116,7 +114,6 @@ class _Turnover:
         self._waiting: list[int] = []
 
     async def run(self) -> None:
-        """Replace pods until cancelled."""
         while True:
             for number in self._waiting:
                 node = f"kwok-{number * NODES // CROWD:04d}"

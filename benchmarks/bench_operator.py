@@ -28,13 +28,18 @@ from karpenter.kube.client import Client
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
 from karpenter.kube.rest import Selection
-from karpenter_local.sandbox.processes import cluster_process, operator_process
+from karpenter_local.sandbox.processes import (
+    ClusterSubprocess,
+    OperatorSubprocess,
+    ProcessUsage,
+    cluster_process,
+    operator_process,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from pathlib import Path
 
-    from karpenter_local.sandbox.processes import ClusterSubprocess, OperatorSubprocess, ProcessUsage
 
 PODS: Final = 1_000
 NODES: Final = 1_000
@@ -191,7 +196,6 @@ async def open_client(where: Path) -> AsyncIterator[Client]:
 
 
 async def _until(look: Callable[[], Awaitable[int]], wanted: int, every: float = 0.1) -> float:
-    """Look until so many are there, and return when that was."""
     began = time.monotonic()
     while (found := await look()) < wanted:
         if time.monotonic() - began > _LONGEST:
@@ -208,7 +212,6 @@ async def _unschedulable(client: Client) -> int:
 
 
 async def _claimed(client: Client) -> int:
-    """Return for how many pods there are claims."""
     claims = (await client.list(NodeClaim)).items
     return sum(int(str(each.spec.resources.requests.get("pods", "0"))) for each in claims)
 

@@ -10,16 +10,14 @@ import msgspec
 import numpy as np
 
 from benchmarks.table import Table, count, seconds
-from benchmarks.workloads.deployments import deployments, plain_pods
+from benchmarks.workloads.deployments import Kind, deployments, plain_pods
 from benchmarks.workloads.ec2 import ec2_problem, ordinary
-from karpenter.core.scheduling.problem import Options
+from karpenter.core.scheduling.problem import Options, Plan, Problem
 from karpenter.core.scheduling.solve import solve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks.workloads.deployments import Kind
-    from karpenter.core.scheduling.problem import Plan, Problem
 
 KINDS: Final[tuple[Kind, ...]] = ("mixed", "cpu", "mem", "big")
 SIZES: Final = (30, 300, 3_000)

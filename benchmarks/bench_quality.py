@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from benchmarks.best_known import best_known
 from benchmarks.table import Table, count, seconds
-from benchmarks.workloads.quality import FORMS, instances
+from benchmarks.workloads.quality import FORMS, Form, instances
 from karpenter.core.scheduling.solve import solve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks.workloads.quality import Form
     from karpenter.core.scheduling.problem import Cost
 
 SMALL: Final = 50

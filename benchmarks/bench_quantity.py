@@ -18,7 +18,6 @@ BATCH = 1000
 
 
 def suite() -> Table:
-    """Return what quantities cost."""
     fresh = count(1)
     parsed = [parse_quantity(text) for text in KNOWN]
     amounts = parse_resources(WIRE)

@@ -119,7 +119,6 @@ def _alone(text: str) -> int:
 
 
 def suite() -> Table:
-    """Return what reading costs per pod."""
     pods = [_pod(number) for number in range(PODS)]
     listed = {"apiVersion": "v1", "items": pods, "kind": "List", "metadata": {"resourceVersion": ""}}
     stream = yaml.dump_all(pods, Dumper=yaml.CSafeDumper, explicit_start=True)

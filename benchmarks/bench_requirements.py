@@ -21,7 +21,6 @@ def a_set(values: tuple[str, ...]) -> Requirements:
 
 
 def suite() -> Table:
-    """Return what the algebra costs."""
     wide, narrow, other = a_set(("a", "b", "c", "d")), a_set(("b", "c")), a_set(("x",))
     types = requirement("node.kubernetes.io/instance-type", "In", MANY)
     without = requirement("node.kubernetes.io/instance-type", "NotIn", MANY[:100])

@@ -19,14 +19,13 @@ from benchmarks.workloads.deployments import constrained_pods, deployments
 from benchmarks.workloads.ec2 import AMD64_ONLY, EVERYTHING, ZONES, distinct_pods, ec2_problem, picky_pods
 from benchmarks.workloads.fake import fake_problem
 from benchmarks.workloads.reference import diverse_pods, preference_pods
-from karpenter.core.scheduling.problem import Options
+from karpenter.core.scheduling.problem import Options, Plan, Problem
 from karpenter.core.scheduling.solve import solve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from karpenter.api.pod import Pod
-    from karpenter.core.scheduling.problem import Plan, Problem
 
 Packing = Literal["greedy", "price"]
 Policy = Literal["Respect", "Ignore"]
@@ -141,7 +140,6 @@ def _growth(spent: dict[tuple[str, Packing], dict[int, float]]) -> Iterator[str]
 
 
 def figures(problem: Problem, packing: Packing) -> Figures:
-    """Return what a packing of a problem costs."""
     options = msgspec.structs.replace(problem.options, packing=packing, prove=packing == "price")
     problem = msgspec.structs.replace(problem, options=options)
     times: list[float] = []

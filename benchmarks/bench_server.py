@@ -88,7 +88,6 @@ class Figures(NamedTuple):
 
 
 def suite() -> Table:
-    """Return what the servers can do."""
     found = {"embedded": _embedded(kept=False), "kept": _embedded(kept=True)}
     notes = [
         f"one client, {AT_ONCE} requests at a time; wall time; client and server share the machine",

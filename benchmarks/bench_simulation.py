@@ -7,16 +7,12 @@ day has a daily load curve, rollouts, jobs and no faults; a violation would end 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from benchmarks.measure import once
 from benchmarks.table import Table, count, seconds
-from karpenter_local.simulation.run import run_scenario
-from karpenter_local.simulation.scenario import generate
-
-if TYPE_CHECKING:
-    from karpenter_local.simulation.run import RunResult
-    from karpenter_local.simulation.scenario import Scenario
+from karpenter_local.simulation.run import RunResult, run_scenario
+from karpenter_local.simulation.scenario import Scenario, generate
 
 SHORT: Final = 20
 
@@ -29,7 +25,6 @@ class Case(NamedTuple):
 
 
 def suite() -> Table:
-    """Return what runs cost."""
     run_scenario(generate(1, hours=0.02, severity="none", machines=1))  # loads what is loaded once
     short = tuple(generate(seed, hours=0.05, severity="many", machines=1) for seed in range(1, SHORT + 1))
     cases = (

@@ -20,7 +20,7 @@ from benchmarks.table import Table, count, seconds
 from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
-from karpenter.core.state.cluster import ClusterState, ObjectUpdated
+from karpenter.core.state.cluster import ClusterState, ClusterView, ObjectUpdated
 from karpenter.top.feed import TopMonitor
 from karpenter.top.screen import TopScreen
 from karpenter.top.snapshot import TopOptions
@@ -28,7 +28,6 @@ from karpenter.top.snapshot import TopOptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karpenter.core.state.cluster import ClusterView
     from karpenter.top.advice import LastDecision
 
 NODES: Final = 1_000
@@ -79,7 +78,6 @@ class ChangingFeed:
     """A cluster in which some pods change every second."""
 
     def __init__(self, changes: int) -> None:
-        """So many pods change a second."""
         self._state = ClusterState(serves=None)
         self._pods = [_pod(number) for number in range(PODS)]
         for each in (*(_node(number) for number in range(NODES)), *self._pods):
@@ -89,16 +87,13 @@ class ChangingFeed:
         self.revision = 0
 
     async def start(self) -> None:
-        """Begin to change."""
         self._task = asyncio.create_task(self._change())
 
     async def stop(self) -> None:
-        """Change no more."""
         assert self._task is not None
         self._task.cancel()
 
     def view(self) -> ClusterView:
-        """Return the cluster."""
         return self._state.view()
 
     def decisions(self) -> Sequence[LastDecision]:
@@ -106,7 +101,6 @@ class ChangingFeed:
         return ()
 
     def notes(self) -> Sequence[str]:
-        """Return nothing."""
         return ()
 
     async def _change(self) -> None:

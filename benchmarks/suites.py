@@ -12,13 +12,10 @@ import importlib
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from benchmarks.measure import resident
-from benchmarks.table import size
-
-if TYPE_CHECKING:
-    from benchmarks.table import Table
+from benchmarks.table import Table, size
 
 PREFIX: Final = "bench_"
 HERE: Final = Path(__file__).parent

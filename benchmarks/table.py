@@ -44,7 +44,6 @@ def seconds(amount: float) -> str:
 
 
 def count(amount: float) -> str:
-    """Return a large number with separators."""
     return f"{amount:,.0f}"
 
 

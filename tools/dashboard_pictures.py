@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import structlog
-from tests.prometheus import program, running
+from tests.prometheus import Prometheus, Series, program, running
 from tests.unit.dashboards.promql import CHOSEN, substituted, uses
 
 from karpenter.cloud.kwok import Behaviour
@@ -32,8 +32,6 @@ from karpenter_local.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from tests.prometheus import Prometheus, Series
 
     from karpenter.dashboards.grafana import Panel
 
@@ -60,7 +58,6 @@ WIDE, HIGH, LEFT, TOP, BELOW = 520, 260, 58, 40, 62
 
 
 def chosen_panels() -> dict[str, list[Panel]]:
-    """Return the panels of each picture."""
     by_title = {(board.name, panel.title): panel for board in DASHBOARDS for panel in board.panels}
     return {name: [by_title[name, title] for title in titles] for name, titles in PICTURES.items()}
 
@@ -183,7 +180,6 @@ def _legend(names: list[str]) -> Iterator[str]:
 
 
 def main(folder: Path) -> None:
-    """Write the pictures."""
     wanted = frozenset(
         use.metric
         for panels in chosen_panels().values()

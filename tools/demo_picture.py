@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 import logging
 import sys
-from typing import TYPE_CHECKING
 
 import structlog
-from rich.console import Console, ConsoleDimensions
+from rich.console import Console, ConsoleDimensions, Group
 
 from karpenter.cloud.kwok import Behaviour
 from karpenter_local.demo.scenes import CLUSTER, SceneResult, perform
@@ -16,9 +15,6 @@ from karpenter_local.demo.screen import Screen, frame
 from karpenter_local.sandbox.options import KwokOptions
 from karpenter_local.sandbox.sandbox import Sandbox
 from karpenter_local.virtual import run_virtual
-
-if TYPE_CHECKING:
-    from rich.console import Group
 
 _WIDTH = 118
 

@@ -110,7 +110,6 @@ It exits with 0 when there is no error, with 1 when there is one, and with 2 whe
 
 
 def page() -> str:
-    """Return the whole page."""
     return "\n".join([_HEAD, *(line for title, rules in TOPICS for line in _section(title, rules))])
 
 

@@ -47,7 +47,6 @@ def page() -> str:
 
 
 def aws_page() -> str:
-    """Return the page of the metrics of AWS."""
     own = tuple(each for each in aws.METRICS if each not in aws.CLASS_CONDITIONS.all)
     sections = (("Machines, offerings and calls", own), ("Node classes", aws.CLASS_CONDITIONS.all))
     return "\n".join([_AWS_HEAD, *(line for title, group in sections for line in _section(title, group))])

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from karpenter.chart.objects import variables
 from karpenter.chart.tree import Joined, ListItems, Required, Templated, TextValue, When
 from karpenter.chart.values import VALUES
-from karpenter.operator.options import GATES, SETTINGS
+from karpenter.operator.options import GATES, SETTINGS, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter.operator.options import Setting
 
 _HEAD: Final = """\
 # Settings
@@ -49,7 +48,6 @@ _WHERE: Final = (
 
 
 def page() -> str:
-    """Return the whole page."""
     lines = [_HEAD.rstrip("\n"), *(_row(each) for each in SETTINGS)]
     lines += [
         "",

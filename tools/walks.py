@@ -98,7 +98,6 @@ def _plan() -> Counter[str]:
 
 
 def report() -> None:
-    """Print the modules of each walk."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     pod: Counter[str] = Counter()
     beside: Counter[str] = Counter()

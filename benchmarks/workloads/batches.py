@@ -18,12 +18,11 @@ from karpenter.api.labels import ARCH, CAPACITY_TYPE, HOSTNAME, NODEPOOL, ON_DEM
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.problem import Options, Pool
+from karpenter.core.scheduling.problem import Options, Pool, Problem
 from karpenter_local.testing.builders import affinity_term, node, pod, problem, replicas, spread
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
-    from karpenter.core.scheduling.problem import Problem
 
 Shape = Literal["tailed", "sidecars", "gpu", "zones", "spread", "apart", "arches", "limits", "nodes", "mixed"]
 SHAPES: Final[tuple[Shape, ...]] = get_args(Shape)

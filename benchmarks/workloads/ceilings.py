@@ -25,7 +25,7 @@ from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
-from karpenter.core.scheduling.price.bound import dual_values, item_of
+from karpenter.core.scheduling.price.bound import Item, Market, dual_values, item_of
 from karpenter.core.scheduling.price.bound import market as market_of
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.pdb import PdbLimits
@@ -34,7 +34,6 @@ from karpenter.core.state.statenode import state_nodes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karpenter.core.scheduling.price.bound import Item, Market
     from karpenter.core.state.cluster import ClusterView
 
 _ALIKE: Final = 1.3
@@ -145,7 +144,6 @@ def _grouped(free: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _alike(ground: Ground) -> NDArray[np.int64]:
-    """Return which items are one in the program."""
     sizes = np.round(np.log(np.maximum(ground.want[:, :2], 1e-9)) / np.log(_ALIKE))
     keys = np.concatenate([sizes, ground.market.fits.T], axis=1)
     _, found = np.unique(keys, axis=0, return_inverse=True)
@@ -153,7 +151,6 @@ def _alike(ground: Ground) -> NDArray[np.int64]:
 
 
 def _worth(ground: Ground, most: float) -> Worth:
-    """Solve the program."""
     kind = _alike(ground)
     kinds, width = int(kind.max()) + 1, ground.want.shape[1]
     count = np.bincount(kind, ground.market.count)

@@ -52,5 +52,4 @@ class Draws:
         return number % limit
 
     def one_of(self, *choices: str) -> str:
-        """Return one of some texts."""
         return choices[self.below(len(choices))]

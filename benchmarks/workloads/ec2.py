@@ -19,15 +19,13 @@ from karpenter.api.pod import (
     ResourceRequirements,
 )
 from karpenter.cloud.catalogs.load import load_catalog
-from karpenter.core.model.requirement import requirement
+from karpenter.core.model.requirement import Requirement, requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.problem import Pool, Problem
+from karpenter.core.scheduling.problem import Options, Pool, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karpenter.core.model.requirement import Requirement
-    from karpenter.core.scheduling.problem import Options
 
 FAMILY: Final = "karpenter.k8s.aws/instance-family"
 CATEGORY: Final = "karpenter.k8s.aws/instance-category"

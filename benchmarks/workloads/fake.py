@@ -22,13 +22,12 @@ from karpenter.api.labels import (
 from karpenter.core.model.catalog import InstanceType, Offering
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.problem import Pool, Problem
+from karpenter.core.scheduling.problem import Options, Pool, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karpenter.api.pod import Pod
-    from karpenter.core.scheduling.problem import Options
 
 SIZE: Final = "size"
 SPECIAL: Final = "special"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, HOSTNAME, INITIALIZED, REGISTERED, ZONE
-from karpenter.api.meta import Condition, LabelSelector, ObjectMeta, OwnerReference
+from karpenter.api.meta import Condition, LabelSelector, ObjectMeta, OwnerReference, Resource, ResourceList
 from karpenter.api.node import Node, NodeCondition, NodeSpec, NodeStatus
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus, NodeClassReference
 from karpenter.api.nodepool import (
@@ -42,16 +42,13 @@ from karpenter.api.pod import (
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.core.model.resources import render_resources
 from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
-from karpenter.core.scheduling.problem import Options
+from karpenter.core.scheduling.problem import NewNode, Options
 from karpenter.core.scheduling.solve import solve
-from karpenter.core.state.cluster import view_of
+from karpenter.core.state.cluster import ClusterView, view_of
 
 if TYPE_CHECKING:
-    from karpenter.api.meta import Resource, ResourceList
     from karpenter.core.disruption.command import Command
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.scheduling.problem import NewNode
-    from karpenter.core.state.cluster import ClusterView
 
 NOW: Final = datetime(2026, 3, 2, 12, tzinfo=UTC)
 _OLD: Final = NOW - timedelta(days=3)
@@ -100,7 +97,6 @@ def carried_out(view: ClusterView, command: Command, turn: int) -> ClusterView:
 
 
 def _pool_of(budget: str) -> NodePool:
-    """Return the pool that all machines are from."""
     wanted: dict[str, tuple[str, tuple[str, ...]]] = {
         CAPACITY_TYPE: ("In", ("on-demand",)),
         ARCH: ("In", ("amd64",)),
@@ -169,13 +165,11 @@ def loose(pod: Pod) -> Pod:
 
 
 def _bound(pod: Pod, node: str) -> Pod:
-    """Return a pod that runs on a node."""
     spec = msgspec.structs.replace(pod.spec, node_name=node)
     return msgspec.structs.replace(pod, spec=spec, status=PodStatus(phase="Running", start_time=_OLD))
 
 
 def _machine(new: NewNode, name: str) -> list[Resource]:
-    """Return the node and the claim of a machine that was bought."""
     kind = market().by_name[new.purchase.instance_type]
     settled = {r.key: min(r.values) for r in kind.requirements if not r.complement and len(r.values) == 1}
     labels = {

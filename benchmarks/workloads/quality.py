@@ -10,22 +10,18 @@ from __future__ import annotations
 
 import math
 import random
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
 
 from benchmarks.workloads.ec2 import CATEGORY, CORES, GENERATION, HYPERVISOR, ZONES
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, HOSTNAME, NODEPOOL, ON_DEMAND, SPOT, ZONE
-from karpenter.api.pod import Container, ResourceRequirements
+from karpenter.api.pod import Container, Pod, ResourceRequirements
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.problem import Options, Pool
+from karpenter.core.scheduling.problem import Options, Pool, Problem
 from karpenter_local.testing.builders import affinity_term, node, pod, problem, replicas, spread
-
-if TYPE_CHECKING:
-    from karpenter.api.pod import Pod
-    from karpenter.core.scheduling.problem import Problem
 
 Form = Literal[
     "tail", "sidecar", "accelerated", "pinned", "evenly", "alone", "arch", "limited", "running", "all"
@@ -97,7 +93,6 @@ def instances(seed: int = 0) -> list[Instance]:
 
 
 def instance(form: Form, number: int, *, fewest: int, most: int, spot: bool, seed: int = 0) -> Instance:
-    """Return one instance of a form."""
     drawn = f"quality {form} {number}" + (f" {seed}" if seed else "")
     rng = random.Random(drawn)  # noqa: S311  the same on every machine, no secret
     total, smallest = rng.randint(fewest, most), rng.choice(_SMALLEST)
@@ -179,7 +174,6 @@ def _replicas(form: Form, kind: PodKind) -> tuple[Pod, ...]:
 
 
 def _nodes(rng: random.Random) -> list[Machine]:
-    """Return nodes with some room left."""
     return [
         Machine(
             f"node-{number}",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,13 +22,10 @@ from karpenter.api.labels import ARCH, ZONE
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter_local.simulation.actions import AddPool, Deploy, Scale
+from karpenter_local.simulation.actions import Action, AddPool, Deploy, Scale
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from karpenter.core.model.catalog import Catalog
-    from karpenter_local.simulation.actions import Action
 
 DAY: Final = 24 * 60
 """Minutes of a day."""
@@ -108,11 +105,9 @@ class Workload(NamedTuple):
     """From 0 to 1: what its pods ask for beside room."""
 
     def size(self, minute: float, load: Load) -> int:
-        """Return how many pods it has."""
         return max(1, round(load(minute / 60 + self.shift) * self.most))
 
     def wishes(self, days: int, load: Load) -> Iterator[Action]:
-        """Yield what its owner does."""
         size = self.size(0, load)
         yield Deploy(
             at=1.0 + self.offset / 60,  # one after the other

@@ -10,24 +10,20 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from benchmarks.workloads.fleets import NOW, carried_out, loose, market
 from karpenter.core.disruption.cost import price_of
-from karpenter.core.disruption.disrupt import disrupt
+from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
 from karpenter.core.disruption.memory import DisruptionMemory, Payback
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
 from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
-from karpenter.core.state.cluster import view_of
+from karpenter.core.state.cluster import ClusterView, view_of
 from karpenter.core.state.statenode import state_nodes
-
-if TYPE_CHECKING:
-    from karpenter.core.disruption.disrupt import DisruptionDecision
-    from karpenter.core.state.cluster import ClusterView
 
 
 class Campaign(NamedTuple):
@@ -49,7 +45,6 @@ class Campaign(NamedTuple):
 
     @property
     def moved(self) -> int:
-        """Pods moved in all."""
         return self.curve[-1][0]
 
     @property
@@ -76,7 +71,6 @@ def _context(strategy: str) -> DisruptionContext:
 
 
 def look(view: ClusterView, strategy: str) -> DisruptionDecision:
-    """Return what one decision of a strategy says."""
     return disrupt(view, market(), DisruptionMemory(), now=NOW, context=_context(strategy))
 
 

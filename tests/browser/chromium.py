@@ -86,7 +86,6 @@ class Tab:
             self.problems.append(facts["entry"]["text"])
 
     async def call(self, method: str, **facts: Any) -> dict[str, Any]:
-        """Call a method of the protocol."""
         number = next(self._numbers)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         await self._socket.send_json({"id": number, "method": method, "params": facts})
@@ -119,7 +118,6 @@ class Tab:
                 await asyncio.sleep(0.05)
 
     async def press(self, key: str, *, modifiers: int = 0) -> None:
-        """Press a key."""
         text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
         code = {"windowsVirtualKeyCode": _KEYS[key]} if key in _KEYS else {}
         facts: dict[str, Any] = {"key": key, "modifiers": modifiers, **code}
@@ -131,11 +129,9 @@ class Tab:
         await self.call("Input.insertText", text=text)
 
     async def mouse(self, kind: str, x: float, y: float, **facts: Any) -> None:
-        """Move, press or release the pointer."""
         await self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **facts)
 
     async def click(self, x: float, y: float) -> None:
-        """Click."""
         await self.mouse("mousePressed", x, y, button="left", clickCount=1, buttons=1)
         await self.mouse("mouseReleased", x, y, button="left", clickCount=1)
 
@@ -145,7 +141,6 @@ class Tab:
         await self.call("Emulation.setEmulatedMedia", features=named)
 
     async def size(self, width: int, height: int) -> None:
-        """Set the size of the window."""
         await self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -155,7 +150,6 @@ class Tab:
         )
 
     async def screenshot(self) -> bytes:
-        """Return what is seen, as PNG."""
         found = await self.call("Page.captureScreenshot", format="png", optimizeForSpeed=False)
         return base64.b64decode(found["data"])
 

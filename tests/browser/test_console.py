@@ -34,14 +34,13 @@ from karpenter.console.state import (
 from karpenter.operator.options import parse_settings
 from karpenter_local.cli.simulate import simulate
 from karpenter_local.demo.workloads import demo_cluster
-from tests.browser.chromium import find_chromium, open_tab
+from tests.browser.chromium import Tab, find_chromium, open_tab
 from tests.unit.console.clusters import NOON, inquiry, small_cluster
 from tests.unit.why.clusters import machine, pod, pool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.browser.chromium import Tab
 
 pytestmark = [
     pytest.mark.browser,
@@ -84,7 +83,6 @@ async def opened(tab: Tab, url: str) -> None:
 
 @asynccontextmanager
 async def showing(objects: list[dict[str, Any]], folder: Path) -> AsyncIterator[Tab]:
-    """Show a cluster of these objects."""
     asked = inquiry(objects, folder)
     snapshot = SnapshotBuilder().build(asked.view, asked.catalog)
     document = ConsoleDocument(mode="record", title="test", at=NOON, snapshot=snapshot)

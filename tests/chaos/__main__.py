@@ -15,17 +15,13 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import structlog
 
-from tests.chaos.faults import OF_OPERATOR, OTHERS
+from tests.chaos.faults import OF_OPERATOR, OTHERS, ChaosFault
 from tests.chaos.observer import POLL
 from tests.chaos.world import ChaosWorld, NotSettled
-
-if TYPE_CHECKING:
-    from tests.chaos.faults import ChaosFault
 
 _MIB = 1024**2
 

@@ -12,15 +12,13 @@ import signal
 import time
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from tests.chaos.observer import disrupted
+from tests.chaos.observer import Sight, disrupted
 from tests.chaos.proxy import Breakage
-from tests.chaos.replicas import FAKETIME, LEASE_SECONDS
+from tests.chaos.replicas import FAKETIME, LEASE_SECONDS, ReplicaProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.chaos.observer import Sight
-    from tests.chaos.replicas import ReplicaProcess
     from tests.chaos.world import ChaosWorld
 
 MOMENT_WITHIN = 8.0
@@ -33,13 +31,9 @@ class ChaosFault(Protocol):
 
     name: str
 
-    def possible(self, world: ChaosWorld) -> bool:
-        """Whether it can be done here."""
-        ...
+    def possible(self, world: ChaosWorld) -> bool: ...
 
-    async def happen(self, world: ChaosWorld) -> None:
-        """Go wrong, and end."""
-        ...
+    async def happen(self, world: ChaosWorld) -> None: ...
 
 
 class KillLeader:
@@ -50,7 +44,6 @@ class KillLeader:
         self._seen = seen
 
     def possible(self, _world: ChaosWorld) -> bool:
-        """Always."""
         return True
 
     async def happen(self, world: ChaosWorld) -> None:
@@ -89,11 +82,9 @@ class KillBothReplicas:
     name = "kill -9 of both replicas"
 
     def possible(self, _world: ChaosWorld) -> bool:
-        """Always."""
         return True
 
     async def happen(self, world: ChaosWorld) -> None:
-        """Kill both."""
         await world.replicas.leader()
         await asyncio.sleep(world.chance.uniform(0.0, 3.0))
         for each in list(world.replicas.all):
@@ -106,11 +97,9 @@ class StopLeader:
     name = "failover by SIGTERM"
 
     def possible(self, _world: ChaosWorld) -> bool:
-        """Always."""
         return True
 
     async def happen(self, world: ChaosWorld) -> None:
-        """End the leader in order."""
         leader = await world.replicas.leader()
         await asyncio.sleep(world.chance.uniform(0.0, 3.0))
         leader.signal(signal.SIGTERM)
@@ -123,7 +112,6 @@ class FreezeLeader:
     name = "failover by SIGSTOP"
 
     def possible(self, _world: ChaosWorld) -> bool:
-        """Always."""
         return True
 
     async def happen(self, world: ChaosWorld) -> None:
@@ -149,7 +137,6 @@ class KillComponent:
         return self._component in world.plane.kills
 
     async def happen(self, world: ChaosWorld) -> None:
-        """Kill it, and start it again."""
         await asyncio.sleep(world.chance.uniform(0.0, 3.0))
         await world.plane.kill(self._component)
         await asyncio.sleep(world.chance.uniform(0.0, 3.0))
@@ -166,11 +153,9 @@ class BreakAnswers:
         self._mode, self._share = mode, share
 
     def possible(self, _world: ChaosWorld) -> bool:
-        """Always."""
         return True
 
     async def happen(self, world: ChaosWorld) -> None:
-        """Break answers for a while."""
         world.proxy.mode, world.proxy.share = self._mode, self._share
         await asyncio.sleep(self.seconds)
         world.proxy.mode, world.proxy.share = Breakage.NONE, 0.0
@@ -182,7 +167,6 @@ class JumpClock:
     name = "clock +1 h, then -1 h"
 
     def possible(self, _world: ChaosWorld) -> bool:
-        """Only where libfaketime is installed."""
         return FAKETIME.exists()
 
     async def happen(self, world: ChaosWorld) -> None:
@@ -217,7 +201,6 @@ class FillDisk:
     name = "full disk under the record"
 
     def possible(self, _world: ChaosWorld) -> bool:
-        """Always."""
         return True
 
     async def happen(self, world: ChaosWorld) -> None:

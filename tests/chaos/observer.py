@@ -103,7 +103,6 @@ class Observer:
         self._looked_at_cloud = 0.0
 
     async def start(self) -> None:
-        """Begin to look."""
         self._session = aiohttp.ClientSession(
             headers={"Authorization": f"Bearer {self._token}", "Accept": "application/json"},
             timeout=aiohttp.ClientTimeout(total=10),
@@ -111,7 +110,6 @@ class Observer:
         self._task = asyncio.get_running_loop().create_task(self._watch())
 
     async def stop(self) -> None:
-        """Stop looking."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -135,7 +133,6 @@ class Observer:
         return Sight(**found)
 
     async def live_instances(self) -> list[Json]:
-        """Return the instances that are paid for."""
         every = await asyncio.to_thread(lambda: list(self._instances()))
         return [each for each in every if each["State"]["Name"] in {"pending", "running"}]
 
@@ -197,7 +194,6 @@ class Observer:
 
 
 def tags(instance: Json) -> dict[str, str]:
-    """Return the tags of an instance."""
     return {each["Key"]: each["Value"] for each in instance.get("Tags", ())}
 
 
@@ -208,7 +204,6 @@ def orphaned_instances(seen: Sight, live: list[Json]) -> list[str]:
 
 
 def claims_without_instance(seen: Sight, live: list[Json]) -> list[str]:
-    """Return the claims whose instance is gone."""
     ids = {each["InstanceId"] for each in live}
     named = {
         each["metadata"]["name"]: each.get("status", {}).get("providerID", "").rpartition("/")[2]

@@ -82,7 +82,6 @@ class EmbeddedPlane:
             await asyncio.sleep(0.05)
 
     async def stop(self) -> None:
-        """End it."""
         if self._process is not None and self._process.returncode is None:
             self._process.terminate()
             await self._process.wait()
@@ -94,15 +93,13 @@ class EmbeddedPlane:
         await self._process.wait()
 
     async def revive(self, _name: str) -> None:
-        """Start it again from its directory."""
         await self.start()
 
 
 class _NoKubelets:
     """Kubelets of an embedded cluster whose kubelets are another process."""
 
-    def start(self, _supervisor: Supervisor) -> None:
-        """Start none."""
+    def start(self, _supervisor: Supervisor) -> None: ...
 
 
 async def _serve(directory: Path) -> None:

@@ -62,7 +62,6 @@ class FaultProxy:
         self.url = ""
 
     async def start(self) -> None:
-        """Listen on a port."""
         own = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         with TemporaryDirectory() as folder:
             chain, key = Path(folder) / "tls.crt", Path(folder) / "tls.key"
@@ -79,7 +78,6 @@ class FaultProxy:
         self.url = f"https://{LOOPBACK}:{self._runner.addresses[0][1]}"
 
     async def stop(self) -> None:
-        """Stop listening."""
         if self._runner is not None:
             await self._runner.cleanup()
         if self._session is not None:

@@ -71,12 +71,10 @@ class ReplicaProcess:
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
         return self._child.pid
 
     @property
     def runs(self) -> bool:
-        """Whether it has not ended."""
         return self._child.returncode is None
 
     def signal(self, number: int) -> None:
@@ -85,7 +83,6 @@ class ReplicaProcess:
             self._child.send_signal(number)
 
     async def ended(self, within: float = 30.0) -> int:
-        """Wait until it has ended."""
         async with asyncio.timeout(within):
             code = await self._child.wait()
             await self._reader
@@ -139,7 +136,6 @@ class ReplicaSetOfOperators:
         self.past: list[ReplicaProcess] = []
 
     async def add(self, *, own_clock: bool = False) -> ReplicaProcess:
-        """Start another replica."""
         made = ReplicaProcess(self._directory, len(self.past) + len(self.all) + 1, self._environment)
         await made.start(self._kubeconfig, own_clock=own_clock)
         self.all.append(made)

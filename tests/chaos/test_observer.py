@@ -32,7 +32,6 @@ def observer() -> Observer:
 
 
 def pod(*, ready: bool = True, leaves: bool = False) -> dict[str, Any]:
-    """Return a guarded pod."""
     gone = {"deletionTimestamp": "now"} if leaves else {}
     conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
     return {
@@ -42,7 +41,6 @@ def pod(*, ready: bool = True, leaves: bool = False) -> dict[str, Any]:
 
 
 def node(name: str, *, tainted: bool = False) -> dict[str, Any]:
-    """Return a node."""
     taints = [{"key": "karpenter.sh/disrupted"}] if tainted else []
     return {"metadata": {"name": name}, "spec": {"taints": taints}}
 
@@ -61,7 +59,6 @@ def claim(name: str, *true: str, instance: str = "", leaves: bool = False) -> di
 def sight(
     pods: tuple[Any, ...] = (), nodes: tuple[Any, ...] = (), claims: tuple[Any, ...] = (), wanted: int = 0
 ) -> Sight:
-    """Return what is seen."""
     return Sight(list(pods), list(nodes), list(claims), [{"spec": {"replicas": wanted}}])
 
 

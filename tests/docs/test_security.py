@@ -5,14 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from karpenter.chart import permissions
-from karpenter.chart.permissions import ADMINISTRATION, CLUSTER, LEASE_NAMESPACE, SYSTEM
+from karpenter.chart.permissions import ADMINISTRATION, CLUSTER, LEASE_NAMESPACE, SYSTEM, Permission
 from karpenter.chart.tree import Equals, Given, IsFalse
-
-if TYPE_CHECKING:
-    from karpenter.chart.permissions import Permission
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "internals" / "security.md"

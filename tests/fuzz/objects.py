@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api import labels
-from karpenter.api.meta import ObjectMeta
+from karpenter.api.meta import ObjectMeta, Resource
 from karpenter.api.nodeoverlay import NodeOverlay, NodeOverlaySpec, OverlayRequirement
 from karpenter.api.pod import PodCondition
 from karpenter.console.whatif import what_if
@@ -39,7 +39,6 @@ from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, m
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.api.meta import Resource
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.why.answer import Inquiry
@@ -111,7 +110,6 @@ def overlays(text: str) -> None:
 
 
 def credentials(text: str) -> None:
-    """Read what an exec plugin prints."""
     plugin = ExecPlugin(command="plugin", api_version="client.authentication.k8s.io/v1")
     with suppress(PluginFailed):
         plugin._read(0, text.encode(errors="surrogatepass"), b"")

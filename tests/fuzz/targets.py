@@ -410,7 +410,6 @@ def texts(pieces: tuple[str, ...]) -> st.SearchStrategy[str]:
 
 
 def manifests(text: str) -> None:
-    """Read and validate objects."""
     for found in documents_or_refusals(text, "f.yaml"):
         for outcome in check_document(found, rules=create_problems):
             str(outcome)
@@ -457,13 +456,11 @@ def selectors(text: str) -> None:
 
 
 def cron(text: str) -> None:
-    """Read a schedule."""
     with suppress(CronError):
         parse_cron(text)
 
 
 def durations(text: str) -> None:
-    """Read a duration."""
     with suppress(DurationError):
         parse_duration(text)
 
@@ -492,8 +489,6 @@ def messages(text: str) -> None:
 
 
 def watch(text: str) -> None:
-    """Read the lines of a watch."""
-
     async def lines() -> AsyncGenerator[bytes, None]:
         for line in text.encode(errors="surrogatepass").split(b"\n"):
             yield line
@@ -508,13 +503,11 @@ def watch(text: str) -> None:
 
 
 def records(text: str) -> None:
-    """Replay a flight record."""
     with suppress(Unreadable):
         list(Replay().run(text.encode(errors="surrogatepass").splitlines(keepends=True)))
 
 
 def kubeconfigs(text: str) -> None:
-    """Read a kubeconfig."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "config"
         path.write_bytes(text.encode(errors="surrogatepass"))
@@ -540,7 +533,6 @@ def helm_values(text: str) -> None:
 
 
 def commitments(text: str) -> None:
-    """Read Reserved Instances and Savings Plans."""
     with suppress(SettingError):
         parse_commitments(text)
 

@@ -44,19 +44,16 @@ class Recording:
         self.calls: set[Call] = set()
 
     async def send(self, request: Request) -> Response:
-        """Remember a request."""
         self._remember(request, watch=False)
         return await self._inner.send(request)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Response | Streaming]:
-        """Remember a watch."""
         self._remember(request, watch=True)
         async with self._inner.stream(request) as answer:
             yield answer
 
     async def close(self) -> None:
-        """Let go of connections."""
         await self._inner.close()
 
     def _remember(self, request: Request, *, watch: bool) -> None:
@@ -96,7 +93,6 @@ def implied(request: Request) -> set[Call]:
 
 
 def granted(rules: Iterable[dict[str, Any]]) -> set[Grant]:
-    """Return what the rules of a role grant, one by one."""
     return {
         Grant(verb, group, resource, name)
         for rule in rules

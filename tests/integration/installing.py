@@ -9,7 +9,7 @@ from karpenter.install.account import AccountApi, read_facts
 from karpenter.install.apply import Installer, ResourceDone, StackDone
 from karpenter.install.kubernetes import ClusterApi
 from karpenter.install.options import InstallationOptions
-from karpenter.install.plan import make_plan
+from karpenter.install.plan import InstallationPlan, make_plan
 from karpenter.install.uninstall import Uninstaller
 from karpenter.kube.rest import untyped
 from karpenter_local.sandbox.options import AwsOptions, ClusterOptions
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from karpenter.api.pod import Pod
-    from karpenter.install.plan import InstallationPlan
 
 CLUSTER = "blue"
 TYPES = ("c5.large", "c5.xlarge", "m5.large", "m5.xlarge")
@@ -71,7 +70,6 @@ class BareSandbox:
             await self.sandbox.stop_operator(replica)
 
     async def pods(self) -> list[Pod]:
-        """Return the pods of the example."""
         return [each for each in await self.sandbox.pods() if each.metadata.namespace == "default"]
 
     def writes(self) -> list[str]:

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from karpenter.kube.rest import Streaming
+from karpenter.kube.rest import Request, Response, Streaming, Transport
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
-
-    from karpenter.kube.rest import Request, Response, Transport
 
 
 class Lagging:
@@ -25,7 +23,6 @@ class Lagging:
         self._plurals = plurals
 
     async def send(self, request: Request) -> Response:
-        """Answer at once."""
         return await self._inner.send(request)
 
     @asynccontextmanager
@@ -42,7 +39,6 @@ class Lagging:
                 yield answer
 
     async def close(self) -> None:
-        """Let go."""
         await self._inner.close()
 
     async def _late(self, lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from karpenter.kube.rest import Response
+from karpenter.kube.rest import Request, Response, Streaming, Transport
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
-
-    from karpenter.kube.rest import Request, Streaming, Transport
 
 
 class Refusing:
@@ -23,7 +21,6 @@ class Refusing:
         self.times = 0
 
     async def send(self, request: Request) -> Response:
-        """Carry a request, or refuse it."""
         method, part = self._which
         if not self.times or request.method != method or part not in request.path:
             return await self._inner.send(request)
@@ -32,9 +29,7 @@ class Refusing:
         return Response(status=409, body=msgspec.json.encode(status))
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Response | Streaming]:
-        """Open a watch."""
         return self._inner.stream(request)
 
     async def close(self) -> None:
-        """Let go."""
         await self._inner.close()

@@ -10,7 +10,7 @@ import yaml
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.nodepool import NodePool
 from karpenter.api.workloads import Deployment
-from karpenter_local.sandbox.operators import DirectSeams
+from karpenter_local.sandbox.operators import DirectSeams, SeamFactory
 from karpenter_local.sandbox.options import AwsOptions
 from karpenter_local.sandbox.sandbox import Sandbox
 from karpenter_local.virtual import run_virtual
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from karpenter.base.clock import Clock
     from karpenter.kube.rest import Transport
-    from karpenter_local.sandbox.operators import SeamFactory
 
 SEEDS = Path(__file__).parent.parent / "data" / "seeds"
 TYPES = ("c5.large", "c5.xlarge", "c6g.large", "m5.large", "m5.metal", "m5.xlarge", "m5.2xlarge", "r5.large")

@@ -29,7 +29,6 @@ class Running:
         self._ready.set()
 
     def stop(self) -> None:
-        """End the server and its thread."""
         assert self.front is not None
         asyncio.run_coroutine_threadsafe(self.front.stop(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -39,7 +39,6 @@ def template(**more: Any) -> dict[str, Any]:
 
 
 def notes(**more: Any) -> dict[str, Any]:
-    """Return a change of annotations."""
     return {"metadata": {"annotations": {key.replace("__", "/"): value for key, value in more.items()}}}
 
 

@@ -16,10 +16,10 @@ from karpenter.cdk.planning import converted_props
 from karpenter.cdk.props import KarpenterProps, read_props
 from karpenter.cloud.aws.policy import PolicyScope, policies
 from karpenter.install.account import read_facts
-from karpenter.install.options import InstallationOptions
+from karpenter.install.options import InstallationFacts, InstallationOptions
 from karpenter.install.resources import KubernetesObject
 from karpenter.kube.rest import MergePatch
-from tests.integration.installing import CLUSTER, in_bare_aws
+from tests.integration.installing import CLUSTER, BareSandbox, in_bare_aws
 from tests.integration.sandboxes import SEEDS, apply_manifest, in_aws
 from tests.integration.test_install import scale
 from tests.unit.cdk.synth import need_cdk, templates
@@ -28,9 +28,7 @@ from tests.unit.cloud.aws.policy.authorizing import Gate
 from tests.unit.cloud.aws.policy.evaluator import uses
 
 if TYPE_CHECKING:
-    from karpenter.install.options import InstallationFacts
     from karpenter_local.sandbox.sandbox import Sandbox
-    from tests.integration.installing import BareSandbox
 
 pytestmark = [pytest.mark.cdk, pytest.mark.usefixtures("untraced")]
 
@@ -94,7 +92,6 @@ class DeployedStack:
         return {key: self._about_cluster(each) for key, each in value.items()}
 
     def status(self) -> str:
-        """Return the status of the stack, and what failed."""
         [stack] = self._call("DescribeStacks")["Stacks"]
         failed = [
             each["ResourceStatusReason"]
@@ -146,7 +143,6 @@ class DeployedStack:
         return found
 
     def delete(self) -> None:
-        """Delete the stack."""
         self._call("DeleteStack")
 
 

@@ -85,7 +85,6 @@ async def report(sandbox: Sandbox, *arguments: str) -> tuple[int, dict[str, Any]
 
 
 def names(claims: list[NodeClaim]) -> set[str]:
-    """Return the names of claims."""
     return {each.name for each in claims}
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from karpenter.api.manifests import render_documents
 from karpenter.cli import main
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from click.testing import Result
 
 TYPES = ("c5.large", "c5.xlarge", "m5.large", "m5.xlarge", "m5.2xlarge")
 POOL: dict[str, Any] = {

@@ -31,19 +31,16 @@ class CountingTransport:
         self.methods: list[str] = []
 
     async def send(self, request: Request) -> Response:
-        """Carry a request."""
         self.methods.append(request.method)
         return await self._inner.send(request)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Response | Streaming]:
-        """Open a watch."""
         self.methods.append(request.method)
         async with self._inner.stream(request) as answer:
             yield answer
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._inner.close()
 
 

@@ -59,7 +59,6 @@ spec:
 
 
 def converted(text: str) -> str:
-    """Return a manifest after conversion."""
     documents = [OldDocument(plain=each) for each in yaml.safe_load_all(text)]
     found = convert_documents(documents, ConversionOptions(node_role="KarpenterNodeRole-test"))
     assert not [each for result in found for each in result.findings if each.level == "error"]

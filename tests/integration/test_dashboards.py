@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from karpenter.base.clock import SystemClock
 from karpenter.cli.group import main
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from click.testing import Result
 
 DEFINITIONS = untyped(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", kind="CustomResourceDefinition", namespaced=False
@@ -81,7 +80,6 @@ def definition(kind: str, plural: str) -> dict[str, Any]:
 
 
 def install(config: Path, *words: str) -> Result:
-    """Run the command."""
     return CliRunner().invoke(main, ["dashboards", "install", "--kubeconfig", str(config), *words])
 
 

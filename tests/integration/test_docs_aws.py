@@ -54,7 +54,6 @@ GUIDE = (
 
 
 def commands(page: str) -> Iterator[str]:
-    """Yield the commands that a page prints."""
     for block in BLOCK.finditer((ROOT / "docs" / page).read_text("utf-8")):
         for line in block["text"].splitlines():
             assert line.startswith("$ "), f"{page} shows {line!r} among commands"

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from karpenter.api.crd.definitions import DEFINITIONS, render
 from karpenter.api.manifests import render_documents
 from karpenter.cli.doctor import doctor
-from karpenter.doctor.facts import AwsFacts
+from karpenter.doctor.facts import AwsFacts, DoctorFacts
 from karpenter.doctor.gather import read_cluster
 from karpenter.doctor.gather_aws import AccountReader
 from karpenter.doctor.rules import diagnose
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from karpenter.doctor.facts import DoctorFacts
 
 CONTROLLER = "KarpenterControllerRole-blue"
 WIDE: dict[str, Any] = {
@@ -66,7 +65,6 @@ def site() -> Iterator[ClusterAccount]:
 
 
 def clients(site: ClusterAccount) -> Callable[[str], Any]:
-    """Return what makes clients of the account."""
     found = site.environment
     session = boto3.Session(
         aws_access_key_id=found["AWS_ACCESS_KEY_ID"],
@@ -77,14 +75,12 @@ def clients(site: ClusterAccount) -> Callable[[str], Any]:
 
 
 def read(site: ClusterAccount, known: DoctorFacts) -> DoctorFacts:
-    """Return facts with those of the account."""
     reader = AccountReader(clients(site), region=site.environment["AWS_REGION"], cluster="blue")
     aws = reader.read(known)
     return msgspec.structs.replace(known, aws=aws, unread=reader.unread)
 
 
 def found(known: DoctorFacts, *rules: str) -> list[str]:
-    """Return what some rules find."""
     return [each.message for each in diagnose(known).findings if each.rule in rules]
 
 

@@ -50,7 +50,6 @@ class RecordedReplica(SecureServer):
         return await super()._serve(incoming)
 
     async def run(self) -> asyncio.subprocess.Process:
-        """Listen, and start the replica."""
         text = kubeconfig.render(
             name="replica", url=await self.start(), authority=self.certificates.authority, token=self.token
         )
@@ -65,7 +64,6 @@ class RecordedReplica(SecureServer):
 
 
 async def holder(client: Client) -> str:
-    """Return who holds the lease."""
     leases = (await client.list(Lease)).items
     return next((each.spec.holder_identity for each in leases if each.name == LEASE), "")
 

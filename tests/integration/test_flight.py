@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from karpenter.cli import main
 from karpenter.replay.replay import Replay
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from click.testing import Result
 
 SECRET = "hunter2"
 
@@ -61,7 +60,6 @@ def replay(*arguments: str) -> Result:
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
-    """Return a record, line by line."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 

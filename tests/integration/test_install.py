@@ -16,13 +16,12 @@ from karpenter.install.permissions import TAGGING, needed_actions
 from karpenter.install.resources import MARKER
 from karpenter.kube.rest import untyped
 from karpenter_local.aws.faults import RefuseCall
-from tests.integration.installing import CLUSTER, DEPLOYMENTS, in_bare_aws
+from tests.integration.installing import CLUSTER, DEPLOYMENTS, BareSandbox, in_bare_aws
 from tests.unit.cloud.aws.policy.authorizing import Gate
 from tests.unit.cloud.aws.policy.evaluator import uses
 
 if TYPE_CHECKING:
     from karpenter.install.plan import InstallationPlan
-    from tests.integration.installing import BareSandbox
 
 pytestmark = pytest.mark.usefixtures("untraced")
 

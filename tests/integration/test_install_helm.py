@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from karpenter.cli.group import main
 from karpenter.install.text import helm_command
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from click.testing import Result
 
 REAL_TIME = True
 NEEDS_KUBECTL = True
@@ -62,7 +61,6 @@ class Terminal:
         return found
 
     async def run_helm(self, *words: str) -> str:
-        """Run helm on the release."""
         return await asyncio.to_thread(self.helm.ok, *words, "--namespace", "kube-system")
 
     async def environment(self) -> dict[str, str]:

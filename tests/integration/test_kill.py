@@ -30,7 +30,6 @@ PODS = 12
 
 
 async def running(client: Client) -> int:
-    """Return how many pods run."""
     return sum(pod.status.phase == "Running" for pod in (await client.list(Pod)).items)
 
 

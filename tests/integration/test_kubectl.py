@@ -69,7 +69,6 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
 
 
 def make(kubectl: Kubectl, manifest: str, name: str) -> None:
-    """Create an object from a manifest."""
     kubectl("create", "-f", "-", stdin=manifest.replace("NAME", name))
 
 

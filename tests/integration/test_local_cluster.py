@@ -41,7 +41,6 @@ async def cluster() -> AsyncIterator[LocalCluster]:
 
 
 def template(app: str, *, annotations: dict[str, str] | None = None, **spec: Any) -> Plain:
-    """Return a pod template."""
     container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "500m"}}}
     return {
         "metadata": {"labels": {"app": app}, "annotations": annotations or {}},
@@ -61,7 +60,6 @@ async def make(cluster: LocalCluster, kind: Untyped, body: Plain) -> Plain:
 
 
 async def status(cluster: LocalCluster, kind: Untyped, name: str) -> Plain:
-    """Return an object's status."""
     found = await cluster.client.get(kind, name, namespace="default")
     return dict(found.get("status") or {})
 
@@ -72,12 +70,10 @@ async def pods(cluster: LocalCluster) -> tuple[Pod, ...]:
 
 
 async def events(cluster: LocalCluster, reason: str) -> list[str]:
-    """Return the messages of all events with a reason."""
     return [each.message for each in (await cluster.client.list(Event)).items if each.reason == reason]
 
 
 async def change(cluster: LocalCluster, kind: Untyped, name: str, **spec: Any) -> None:
-    """Change an object's spec."""
     await cluster.client.patch(kind, name, MergePatch({"spec": spec}), namespace="default")
 
 

@@ -30,7 +30,6 @@ POD = {"containers": [{"name": "app", "image": "pause", "resources": {"requests"
 
 
 async def resize(sandbox: Sandbox, replicas: int) -> None:
-    """Ask for another number of machines."""
     await sandbox.client.patch(NodePool, "default", MergePatch({"spec": {"replicas": replicas}}))
 
 

@@ -28,7 +28,6 @@ SLOW = Behaviour(launch=1.0, shutdown=20.0)
 
 
 async def guard(sandbox: Sandbox, app: str, **spec: object) -> None:
-    """Protect the pods of a Deployment."""
     body = {"metadata": {"name": app}, "spec": {"selector": {"matchLabels": {"app": app}}, **spec}}
     await sandbox.client.create(PodDisruptionBudget, body, namespace="default")
 

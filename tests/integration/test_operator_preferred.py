@@ -16,12 +16,11 @@ from karpenter_local.simulation.actions import AddPool, Deploy
 from karpenter_local.simulation.faults import SellOut
 from karpenter_local.simulation.report import explain
 from karpenter_local.simulation.run import run_scenario
-from karpenter_local.simulation.scenario import Scenario
+from karpenter_local.simulation.scenario import Scenario, Step
 from tests.integration.sandboxes import in_sandbox
 
 if TYPE_CHECKING:
     from karpenter_local.sandbox.sandbox import Sandbox
-    from karpenter_local.simulation.scenario import Step
 
 HERE, THERE = "test-zone-a", "test-zone-b"
 MINUTE = 60.0

@@ -57,7 +57,6 @@ class Installed:
         )
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of the operator."""
         [deployment] = [each for each in self.objects if each["kind"] == "Deployment"]
         [container] = deployment["spec"]["template"]["spec"]["containers"]
         return {each["name"]: each["value"] for each in container["env"] if "value" in each}

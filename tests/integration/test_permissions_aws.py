@@ -11,13 +11,12 @@ from karpenter.chart.chart import manifests
 from karpenter.chart.tree import Release
 from karpenter.chart.values import values_of
 from karpenter_local.virtual import run_virtual
-from tests.integration.calls import Grant, Recording, granted
+from tests.integration.calls import Call, Grant, Recording, granted
 from tests.integration.sandboxes import aws_sandbox, through
 from tests.integration.test_aws import apply, scale
 
 if TYPE_CHECKING:
     from karpenter.kube.rest import Transport
-    from tests.integration.calls import Call
 
 
 def grants(cloud: str, role: str = "ClusterRole karpenter") -> set[Grant]:

@@ -10,7 +10,6 @@ import asyncio
 import math
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,11 +21,8 @@ from karpenter_local.aws.room import InstanceTimings
 from karpenter_local.demo.aws import TYPES
 from karpenter_local.sandbox.options import AwsOptions
 from karpenter_local.sandbox.sandbox import Sandbox
-from tests.prometheus import program, promtool, running
+from tests.prometheus import Prometheus, program, promtool, running
 from tests.unit.dashboards.promql import CHOSEN, expressions, substituted
-
-if TYPE_CHECKING:
-    from tests.prometheus import Prometheus
 
 pytestmark = pytest.mark.prometheus
 REAL_TIME = True
@@ -74,7 +70,6 @@ async def _run(sandbox: Sandbox, pods: int) -> bool:
 
 
 async def _machines(sandbox: Sandbox) -> set[str]:
-    """Return the machines that may go."""
     claims = await sandbox.node_claims()
     return {each.name for each in claims if each.metadata.labels[NODEPOOL] == "default"}
 

@@ -29,12 +29,12 @@ from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.operator.options import parse_settings
 from karpenter_local.sandbox.operators import DirectSeams, Replica
 from karpenter_local.sandbox.sandbox import Sandbox
-from karpenter_local.simulation.actions import AddPool, Deploy, Scale
+from karpenter_local.simulation.actions import Action, AddPool, Deploy, Scale
 from karpenter_local.simulation.apply import apply
 from karpenter_local.simulation.cluster import SimulatedCluster
 from karpenter_local.simulation.kwok import kwok_options
 from karpenter_local.virtual import run_virtual
-from tests.integration.calls import Grant, Recording, granted
+from tests.integration.calls import Call, Grant, Recording, granted
 from tests.integration.sandboxes import in_aws
 from tests.integration.test_aws import apply as apply_aws
 from tests.integration.test_aws import scale as scale_aws
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
     from karpenter.kube.rest import Request, Response
     from karpenter.shadow.account import ShadowAccount
-    from karpenter_local.simulation.actions import Action
-    from tests.integration.calls import Call
 
 CLASSIC: Final = {
     "consolidation-strategy": "classic",

@@ -23,16 +23,14 @@ from karpenter.cloud.aws.policy import PolicyScope, policies
 from karpenter_local.simulation.aws.cloud import SimulatedAws
 from karpenter_local.simulation.cluster import CLUSTER
 from karpenter_local.simulation.report import explain
-from karpenter_local.simulation.run import SimulatedRun, run_scenario
-from karpenter_local.simulation.scenario import generate
+from karpenter_local.simulation.run import RunResult, SimulatedRun, run_scenario
+from karpenter_local.simulation.scenario import Scenario, generate
 from karpenter_local.virtual import run_virtual
 from tests.unit.cloud.aws.policy.authorizing import Gate
 from tests.unit.cloud.aws.policy.evaluator import uses
 
 if TYPE_CHECKING:
     from karpenter_local.aws.account import Account
-    from karpenter_local.simulation.run import RunResult
-    from karpenter_local.simulation.scenario import Scenario
 
 pytestmark = pytest.mark.usefixtures("untraced")
 
@@ -42,8 +40,6 @@ PRINTED: Final = re.compile(r"^\$ (karpenter simulate --provider aws .*)$", re.M
 
 
 def ran(scenario: Scenario) -> tuple[RunResult, Account]:
-    """Return what came of a run, and its account."""
-
     async def main() -> tuple[RunResult, Account]:
         run = SimulatedRun(scenario, settings=scenario.settings, timeline=False)
         result = await run.run()

@@ -22,7 +22,7 @@ import yaml
 from karpenter.install.account import AccountApi, read_facts
 from karpenter.install.observe import observe
 from karpenter.install.options import InstallationOptions
-from karpenter.install.plan import make_plan, set_values
+from karpenter.install.plan import InstallationPlan, make_plan, set_values
 from karpenter.install.resources import AwsAuthMapping, HelmRelease, KubernetesObject, ServiceLinkedRole
 from karpenter.install.terraform import terraform_files
 from karpenter_local.aws.room import ClusterEndpoint
@@ -32,7 +32,6 @@ from tests.unit.cloud.aws.world import embedded
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter.install.plan import InstallationPlan
 
 pytestmark = pytest.mark.terraform
 ROOT = Path(__file__).parents[2]

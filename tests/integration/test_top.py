@@ -58,11 +58,9 @@ class Terminal:
         return done.stdout
 
     def screen(self) -> list[str]:
-        """Return the lines that are shown."""
         return [line.rstrip() for line in self._tmux("capture-pane", "-p").splitlines()]
 
     def press(self, *keys: str) -> None:
-        """Press keys."""
         self._tmux("send-keys", *keys)
 
     def wait(self, holds: Callable[[list[str]], bool]) -> list[str]:

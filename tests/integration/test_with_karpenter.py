@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from karpenter.api.cluster import Lease, Service
 from karpenter.api.node import Node
@@ -24,8 +24,6 @@ from tests.integration.settling import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from click.testing import Result
 
     from karpenter.kube.client import Client
 
@@ -47,7 +45,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 async def all_run(client: Client) -> bool:
-    """Whether every pod of three runs."""
     pods = (await client.list(Pod, Selection(namespace="default"))).items
     return len(pods) == 3 and all(pod.status.phase == "Running" for pod in pods)
 

@@ -24,7 +24,6 @@ class KubectlMissing(Exception):  # noqa: N818  reads as what is the matter
 
 
 def find_kubectl() -> Path:
-    """Return the program."""
     assets = os.environ.get("KUBEBUILDER_ASSETS", "")
     places = [Path(assets) / "kubectl"] if assets else []
     places.append(ROOT / ".controlplane" / "bin" / "kubectl")
@@ -45,7 +44,6 @@ class Typed(msgspec.Struct, frozen=True):
 
     @property
     def lines(self) -> list[str]:
-        """Standard output, line by line."""
         return self.out.splitlines()
 
     @property
@@ -80,13 +78,11 @@ class Kubectl:
         return Typed(done.returncode, done.stdout, done.stderr)
 
     def __call__(self, *words: str, **options: str) -> Typed:
-        """Run a command that must succeed."""
         typed = self.type(*words, **options)  # type: ignore[arg-type]  # all that is passed on is text
         assert typed.code == 0, f"kubectl {' '.join(words)} failed: {typed.err}{typed.out}"
         return typed
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        """Run a command that goes on."""
         return subprocess.Popen(  # noqa: S603  the words are ours
             [self._program, *words],
             stdout=subprocess.PIPE,

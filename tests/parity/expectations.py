@@ -35,7 +35,6 @@ def catalogue(name: str) -> dict[str, Plain]:
 
 
 def labels_of(thing: Plain) -> dict[str, str]:
-    """Return the labels of an object."""
     found: dict[str, str] = thing.get("metadata", {}).get("labels") or {}
     return found
 
@@ -106,7 +105,6 @@ class Expectations:
             self.home.update(dict.fromkeys(node["pods"], ("old", known)))
 
     def problems(self) -> Iterator[str]:
-        """Yield every expectation that does not hold."""
         yield from self._unscheduled()
         yield from _range(len(self.plan["newNodes"]), self.expect.get("newNodes"), "new nodes")
         for name, facts in (self.expect.get("pods") or {}).items():

@@ -75,7 +75,6 @@ def part_of(bugs: Sequence[PlantedBug], part: str) -> list[PlantedBug]:
 
 
 def line(hunted: Hunted) -> str:
-    """Return a line of the table."""
     bug, found = hunted.bug, hunted.finding
     if hunted.problem:
         by, after = "no answer", hunted.problem

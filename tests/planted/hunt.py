@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from karpenter_local.simulation.run import run_scenario
-from karpenter_local.simulation.scenario import generate
-
-if TYPE_CHECKING:
-    from karpenter_local.simulation.scenario import Provider, Scenario
+from karpenter_local.simulation.scenario import Provider, Scenario, generate
 
 HOURS: Final = {"kwok": 0.03, "aws": 0.03}
 

@@ -126,7 +126,6 @@ class Mutant(NamedTuple):
     """Where the changed text begins and ends in the bytes of the module."""
 
     def __str__(self) -> str:
-        """Return the mutant as a line."""
         return f"{self.module}:{self.lines.start}: {self.before}  ->  {self.after}"
 
     @property
@@ -136,7 +135,6 @@ class Mutant(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The whole module with the change."""
         raw = _source(self.path)
         return (raw[: self.place[0]] + self.after.encode() + raw[self.place[1] :]).decode()
 
@@ -153,7 +151,6 @@ def _source(path: Path) -> bytes:
 
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
-    """Yield every mutant of a module."""
     text = _source(path).decode()
     starts = [0]
     for each in text.splitlines(keepends=True):
@@ -258,7 +255,6 @@ class Executed(msgspec.Struct, frozen=True):
         return all(_digest(ROOT / path) == digest for path, digest in self.digests.items())
 
     def of(self, mutant: Mutant) -> list[tuple[str, float]]:
-        """Return the tests that execute a mutant."""
         lines = self.lines.get(mutant.module, {})
         bits = functools.reduce(int.__or__, (int(lines.get(line, "0"), 16) for line in mutant.lines), 0)
         return [test for number, test in enumerate(self.tests) if bits >> number & 1]
@@ -271,7 +267,6 @@ def in_order(mutant: Mutant, tests: Iterable[tuple[str, float]]) -> dict[str, fl
 
 
 def _folder(mutant: Mutant) -> str:
-    """Return the folder of the tests of a module."""
     return str((UNIT / mutant.path.relative_to(CORE).parent).relative_to(ROOT))
 
 
@@ -298,7 +293,6 @@ class MutationRun:
 
     @property
     def share(self) -> float:
-        """The share that was killed."""
         return self.killed / max(1, self.killed + len(self.survived))
 
     @pytest.hookimpl(tryfirst=True)

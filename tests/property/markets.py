@@ -45,7 +45,6 @@ class Demand(msgspec.Struct, frozen=True):
     counts: tuple[int, ...]
 
     def machines(self) -> list[Machine]:
-        """Return every machine that there is, dominated or not."""
         table = self.template.table
         return [
             Machine(

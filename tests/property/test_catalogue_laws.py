@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karpenter.api.labels import CAPACITY_TYPE, ZONE
-from karpenter.cloud.catalogs.kwok_format import InvalidCatalog, parse_catalog, render_json
-
-if TYPE_CHECKING:
-    from karpenter.cloud.catalogs.kwok_format import CatalogProblem
+from karpenter.cloud.catalogs.kwok_format import CatalogProblem, InvalidCatalog, parse_catalog, render_json
 
 words = st.from_regex(r"[a-z][a-z0-9]{0,5}([-.][a-z0-9]{1,4})?", fullmatch=True)
 prices = st.floats(0, 1000, allow_nan=False)

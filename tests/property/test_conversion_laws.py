@@ -103,7 +103,6 @@ VALUES = st.fixed_dictionaries(
 
 
 def an_object(version: str, kind: str, spec: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Return objects of a kind."""
     return st.builds(
         lambda name, spec: {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec},
         NAMES,

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karpenter.base.cron import CronError, parse_cron
+from karpenter.base.cron import CronError, Schedule, parse_cron
 from karpenter.core.disruption.budgets import BudgetWindow
-
-if TYPE_CHECKING:
-    from karpenter.base.cron import Schedule
 
 RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 START = datetime(2026, 2, 20, tzinfo=UTC)
@@ -53,7 +49,6 @@ schedules = st.tuples(*(fields(low, high) for low, high in RANGES))
 
 
 def matches(schedule: tuple[tuple[str, frozenset[int], bool], ...], moment: datetime) -> bool:
-    """Judge one minute the long way."""
     minute, hour, day, month, weekday = (field[1] for field in schedule)
     by_day, by_weekday = moment.day in day, moment.isoweekday() % 7 in weekday
     days_agree = (by_day and by_weekday) if schedule[2][2] or schedule[4][2] else (by_day or by_weekday)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from hypothesis import given
@@ -10,11 +10,8 @@ from hypothesis import strategies as st
 
 from karpenter.api.kinds import KINDS
 from karpenter.api.validation.objects import check_object
-from karpenter.definition.model import read_definition
+from karpenter.definition.model import ClusterDefinition, read_definition
 from karpenter.definition.objects import import_definition, render_definition
-
-if TYPE_CHECKING:
-    from karpenter.definition.model import ClusterDefinition
 
 WORDS = st.sampled_from(["a", "b", "c-1"])
 LABELS = st.dictionaries(WORDS, WORDS, max_size=2)

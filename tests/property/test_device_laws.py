@@ -21,17 +21,28 @@ from karpenter.api.meta import convert
 from karpenter.base.quantity import parse_quantity
 from karpenter.core.model.catalog import DeviceTemplates
 from karpenter.core.scheduling.decode import DecodedPlan
-from karpenter.core.scheduling.dynamicresources.allocationtracker import AllocationTracker, PriorAllocations
+from karpenter.core.scheduling.dynamicresources.allocationtracker import (
+    AllocationTracker,
+    DeviceAllocation,
+    PriorAllocations,
+)
 from karpenter.core.scheduling.dynamicresources.pool import CandidateDevices, PublishedPools, published_pools
 from karpenter.core.scheduling.dynamicresources.request import compile_claim
-from karpenter.core.scheduling.dynamicresources.search import DeviceSearch, PendingClaim, StepBudget
+from karpenter.core.scheduling.dynamicresources.search import (
+    DeviceSearch,
+    FoundDevices,
+    PendingClaim,
+    StepBudget,
+)
 from karpenter.core.scheduling.dynamicresources.selectors import SelectorMatcher
 from karpenter.core.scheduling.dynamicresources.types import (
     DeviceId,
+    DeviceInfo,
     DynamicResources,
     NodeTarget,
     PodClaim,
     PodClaims,
+    PoolId,
 )
 from karpenter.core.scheduling.solve import search
 from karpenter_local.testing.builders import instance_type, node, offerings, pod, pool, problem
@@ -39,9 +50,6 @@ from karpenter_local.testing.builders import instance_type, node, offerings, pod
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter.core.scheduling.dynamicresources.allocationtracker import DeviceAllocation
-    from karpenter.core.scheduling.dynamicresources.search import FoundDevices
-    from karpenter.core.scheduling.dynamicresources.types import DeviceInfo, PoolId
     from karpenter.core.scheduling.pack.scheduler import Scheduler
     from karpenter.core.scheduling.problem import Problem
 
@@ -87,7 +95,6 @@ def slices(draw: st.DrawFn, *, where: dict[str, Any], name: str = "pool") -> Res
 
 @st.composite
 def asks(draw: st.DrawFn) -> dict[str, Any]:
-    """One thing to ask for."""
     found: dict[str, Any] = {"deviceClassName": "gpu", "count": draw(st.integers(1, 2))}
     if draw(st.integers(0, 5)) == 0:
         found = {"deviceClassName": "gpu", "allocationMode": "All"}
@@ -124,7 +131,6 @@ Taken: TypeAlias = list[tuple[int, str, str, str]]
 
 
 def nanos(amount: str | float) -> int:
-    """Return an amount in billionths."""
     return parse_quantity(amount).nanos
 
 
@@ -214,7 +220,6 @@ class Obvious:
 
 
 def quick(spec: ResourceSliceSpec, taken: frozenset[str], wanted: list[DeviceClaim]) -> FoundDevices | None:
-    """Return what the real search finds."""
     published = PublishedPools(published_pools([spec]))
     stock = CandidateDevices(
         SelectorMatcher(), published, [device for each in published.sound for device in each.devices]

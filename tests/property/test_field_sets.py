@@ -27,7 +27,6 @@ def build(paths: frozenset[Path]) -> Set:
 
 
 def members(node: Set, prefix: Path = ()) -> frozenset[Path]:
-    """Return the paths that are members."""
     found: set[Path] = set()
     for step, below in node.items():
         if step == SELF:

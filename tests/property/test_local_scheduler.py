@@ -31,7 +31,6 @@ rules: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
 
 @st.composite
 def pods(draw: st.DrawFn) -> Pod:
-    """Some pod."""
     name = draw(st.sampled_from([f"p{n}" for n in range(6)]))
     more: dict[str, Any] = draw(rules)
     cpu = draw(st.sampled_from(["", "1", "3"]))

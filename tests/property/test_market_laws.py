@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from itertools import product
-from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import numpy as np
@@ -12,24 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karpenter.core.scheduling.price.bound import EQUAL_VALUES, LINEAR_PROGRAM, dual_values, market
+from karpenter.core.scheduling.price.bound import EQUAL_VALUES, LINEAR_PROGRAM, Market, dual_values, market
 from karpenter.core.scheduling.price.patterns import pack_by_price
-from tests.property.markets import GIB, Machine, demands, least_cost, loads
-
-if TYPE_CHECKING:
-    from karpenter.core.scheduling.price.bound import Market
-    from tests.property.markets import Demand
+from tests.property.markets import GIB, Demand, Machine, demands, least_cost, loads
 
 few = settings(max_examples=60, deadline=None)
 
 
 def market_of(demand: Demand) -> Market:
-    """Return the market of a demand."""
     return market(demand.items, demand.counts, [demand.template])
 
 
 def machines_of(found: Market) -> list[Machine]:
-    """Return the machines that are on a market."""
     return [
         Machine(tuple(int(x) for x in room), float(price), tuple(bool(x) for x in fits))
         for room, price, fits in zip(found.room, found.price, found.fits, strict=True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.labels import ALL_LABEL_RULES, DO_NOT_DISRUPT, INSTANCE_TYPE, NODEPOOL, ZONE
-from karpenter.api.meta import Condition, convert, to_plain
+from karpenter.api.meta import Condition, Resource, convert, to_plain
 from karpenter.api.nodeclaim import NodeClaim, NodeClassReference
 from karpenter.api.nodepool import Budget
 from karpenter.api.pod import (
@@ -27,7 +27,7 @@ from karpenter.api.pod import (
     PodCondition,
 )
 from karpenter.base.batcher import BatchWindow
-from karpenter.cli.planning.decision import decide
+from karpenter.cli.planning.decision import PlanDecision, decide
 from karpenter.cli.planning.input import read_input
 from karpenter.cloud.catalogs.ec2.volumes import node_class_of
 from karpenter.controllers.controller import InlineExecutor
@@ -37,13 +37,9 @@ from karpenter.controllers.nodeclaim import Expiration
 from karpenter.controllers.provisioner import Provisioner
 from karpenter.core.disruption.command import EXPIRED
 from karpenter.core.disruption.disrupt import DisruptionDecision
-from karpenter.core.effects import CreateClaim, DeleteObject, Nominate
+from karpenter.core.effects import CreateClaim, DeleteObject, Effect, Nominate
 from karpenter.core.state.cluster import ClusterState, ObjectUpdated
-from karpenter.operator.options import (
-    disruption_context,
-    parse_settings,
-    provisioning_settings,
-)
+from karpenter.operator.options import Settings, disruption_context, parse_settings, provisioning_settings
 from karpenter.telemetry.metrics import Metrics
 from tests.unit.controllers.harness import Noted
 from tests.unit.core.disruption.clusters import MARKET, NOW, SIZES, machine, pod, pool
@@ -53,12 +49,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from karpenter.api.meta import Resource
-    from karpenter.cli.planning.decision import PlanDecision
-    from karpenter.core.effects import Effect
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.provisioning.provisioner import ProvisioningDecision
-    from karpenter.operator.options import Settings
 
 GROUP, KIND = "karpenter.k8s.aws", "EC2NodeClass"
 CLASS = NodeClassReference(group=GROUP, kind=KIND, name="default")
@@ -267,16 +259,13 @@ class Operator:
 
     @property
     def latest(self) -> Catalog:
-        """What the cloud sells."""
         return MARKET
 
     async def of(self, pools: object) -> Catalog:
-        """Return what the cloud sells."""
         del pools
         return MARKET
 
     async def run(self, compute: Callable[[], Any]) -> Any:
-        """Compute a decision, and note it."""
         found = await InlineExecutor().run(compute)
         self.decided.append(found)
         return found

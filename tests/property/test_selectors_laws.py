@@ -33,7 +33,6 @@ OPPOSITES = {"In": "NotIn", "NotIn": "In", "Exists": "DoesNotExist", "DoesNotExi
 
 
 def holds(wire: LabelSelectorRequirement, found: dict[str, str]) -> bool:
-    """Judge one condition the long way."""
     if wire.operator == "Exists":
         return wire.key in found
     if wire.operator == "DoesNotExist":

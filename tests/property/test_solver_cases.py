@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 import pytest
@@ -16,7 +16,7 @@ from karpenter.api.labels import (
     RESERVED,
     ZONE,
 )
-from karpenter.core.scheduling.problem import Options
+from karpenter.core.scheduling.problem import Options, Problem
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
     Preferences,
@@ -35,9 +35,6 @@ from karpenter_local.testing.builders import (
 )
 from karpenter_local.testing.oracle import slow_solve
 from karpenter_local.testing.validator import problems_of
-
-if TYPE_CHECKING:
-    from karpenter.core.scheduling.problem import Problem
 
 greedy = Options(packing="greedy")
 small = instance_type("small", cpu=2, memory=2, price=0.11)

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from karpenter.core.scheduling.solve import solve
-from karpenter_local.testing.oracle import slow_solve
+from karpenter_local.testing.oracle import OraclePlan, slow_solve
 from karpenter_local.testing.problems import Mix, problems
 
 if TYPE_CHECKING:
     from karpenter.core.scheduling.problem import Plan, Problem
-    from karpenter_local.testing.oracle import OraclePlan
 
 Bins = tuple[dict[str, tuple[str, ...]], list[tuple[str, tuple[str, ...]]]]
 

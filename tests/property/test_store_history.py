@@ -32,7 +32,6 @@ def play(store: ObjectStore, steps: Sequence[Step]) -> list[dict[str, bytes]]:
 
 
 def state(store: ObjectStore) -> dict[str, bytes]:
-    """Return everything that is stored."""
     return {key: entry.raw for key, entry in store.table("configmaps").entries.items()}
 
 

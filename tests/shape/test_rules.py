@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 
 def write(folder: Path, text: str, name: str = "noun.py") -> Path:
-    """Write a file and return where it is."""
     path = folder / name
     path.write_text(text, "utf-8")
     return path

@@ -121,7 +121,6 @@ class Api:
         headers: Mapping[str, str] | None = None,
         **query: Any,
     ) -> Answer:
-        """Send one request as it is."""
         return self.wire.send(method, path, query=query, body=body, headers=headers)
 
     def create(self, resource: str, body: object, *, sub: str = "", name: str = "", **query: Any) -> Answer:
@@ -132,11 +131,9 @@ class Api:
         return answer
 
     def get(self, resource: str, name: str, *, sub: str = "", **query: Any) -> Answer:
-        """GET one object."""
         return self.send("GET", self.path(resource, name, sub=sub), **query)
 
     def find(self, resource: str, **query: Any) -> Answer:
-        """GET the collection."""
         return self.send("GET", self.path(resource), **query)
 
     def replace(self, resource: str, body: Object, *, sub: str = "", **query: Any) -> Answer:
@@ -166,7 +163,6 @@ class Api:
         return self.send("DELETE", self.path(resource, name), body, **query)
 
     def delete_all(self, resource: str, body: object = None, **query: Any) -> Answer:
-        """DELETE the collection."""
         return self.send("DELETE", self.path(resource), body, **query)
 
     def make(self, resource: str, body: Object, **query: Any) -> Object:
@@ -174,7 +170,6 @@ class Api:
         return done(self.create(resource, body, **query))
 
     def read(self, resource: str, name: str) -> Object:
-        """Return an object that is there."""
         return done(self.get(resource, name))
 
     def names(self, resource: str, **query: Any) -> list[str]:
@@ -182,7 +177,6 @@ class Api:
         return [item["metadata"]["name"] for item in done(self.find(resource, **query))["items"]]
 
     def gone(self, resource: str, name: str) -> bool:
-        """Whether there is no such object."""
         return self.get(resource, name).status == 404
 
     @contextmanager

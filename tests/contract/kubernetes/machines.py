@@ -74,7 +74,6 @@ def run(api: Api, name: str, *, on: str = "somewhere") -> None:
 
 
 def finish(api: Api, name: str, phase: str = "Succeeded") -> None:
-    """Make a pod end."""
     ended = {"exitCode": 0 if phase == "Succeeded" else 1, "startedAt": now(), "finishedAt": now()}
     status = {"name": "main", "image": "i", "imageID": "", "ready": False, "state": {"terminated": ended}}
     ready = {"type": "Ready", "status": "False"}

@@ -11,7 +11,6 @@ NOBODY = "nobody"
 
 
 def meta(name: str, **fields: Any) -> Object:
-    """Return metadata."""
     return {"name": name, **fields}
 
 
@@ -69,12 +68,10 @@ def workload(
 
 
 def deployment(name: str, replicas: int = 1, *, spec: Object | None = None, **pod_spec: Any) -> Object:
-    """Return a Deployment."""
     return workload("Deployment", name, replicas=replicas, spec=spec, **pod_spec)
 
 
 def job(name: str, *, spec: Object | None = None, **pod_spec: Any) -> Object:
-    """Return a Job."""
     body = {"template": template({}, restartPolicy="Never", **pod_spec), **(spec or {})}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta(name), "spec": body}
 
@@ -96,7 +93,6 @@ def node(name: str, *, labels: dict[str, str] | None = None, spec: Object | None
 
 
 def lease(name: str, **metadata: Any) -> Object:
-    """Return a Lease."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",

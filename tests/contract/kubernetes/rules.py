@@ -18,7 +18,6 @@ def require(*expressions: Object) -> Object:
 
 
 def expression(key: str, operator: str, *values: str) -> Object:
-    """Return one requirement on labels."""
     found: Object = {"key": key, "operator": operator}
     return {**found, "values": list(values)} if values else found
 

@@ -48,7 +48,6 @@ class Loop:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_OR_STOP)
 
     def close(self) -> None:
-        """Stop the loop and its thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -34,7 +34,6 @@ def policy(
 
 
 def config(name: str, data: dict[str, str] | None = None, **metadata: Any) -> Object:
-    """Return a ConfigMap."""
     return {"metadata": {"name": name, **metadata}, "data": data or {}}
 
 

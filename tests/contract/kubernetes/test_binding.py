@@ -9,7 +9,6 @@ from tests.contract.kubernetes.objects import pod
 
 
 def binding(name: str, target: str, **fields: Any) -> Object:
-    """Return what a scheduler sends."""
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, **fields}}
     return {**body, "target": {"apiVersion": "v1", "kind": "Node", "name": target}}
 

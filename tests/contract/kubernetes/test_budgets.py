@@ -8,7 +8,6 @@ from tests.contract.kubernetes.objects import budget, deployment, pod
 
 
 def budget_status(api: Api, name: str = "guard") -> Object:
-    """Return what the controller has counted."""
     found: Object = api.read("poddisruptionbudgets", name)["status"]
     return found
 

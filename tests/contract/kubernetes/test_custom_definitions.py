@@ -18,7 +18,6 @@ def group(api: Api) -> str:
 
 
 def conditions(found: Object) -> dict[str, str]:
-    """Return the status of each condition."""
     return {each["type"]: each["status"] for each in found["status"].get("conditions") or []}
 
 

@@ -37,7 +37,6 @@ def ask(api: Api, path: str, plain: dict[str, Any], old: dict[str, Any] | None, 
 
 
 def path_of(case: Case) -> str:
-    """Return where the objects of a case are."""
     kind = KINDS[case.plain["apiVersion"], case.plain["kind"]]
     room = "namespaces/default/" if kind.namespaced else ""
     return f"/apis/{kind.api_version}/{room}{kind.plural}"

@@ -18,7 +18,6 @@ def waiting(api: Api) -> Object:
 
 
 def release(api: Api, name: str = "a") -> Object:
-    """Take away every finalizer."""
     return done(api.patch("configmaps", name, {"metadata": {"finalizers": None}}))
 
 

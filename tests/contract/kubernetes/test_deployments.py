@@ -25,7 +25,6 @@ def has_revision(api: Api, revision: str) -> bool:
 
 
 def roll(api: Api, name: str, image: str) -> None:
-    """Change the image of a Deployment."""
     change = {"spec": {"template": {"spec": {"containers": [{**container(), "image": image}]}}}}
     done(api.patch("deployments", name, change))
 

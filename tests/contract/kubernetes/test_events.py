@@ -8,7 +8,6 @@ THEN = "2020-01-02T03:04:05.000006Z"
 
 
 def about(api: Api, name: str = "a") -> Object:
-    """Return a reference to a pod."""
     return {"kind": "Pod", "name": name, "namespace": api.namespace}
 
 

@@ -8,7 +8,6 @@ from tests.contract.kubernetes.objects import budget, pod
 
 
 def eviction(name: str, **options: Any) -> Object:
-    """Return what a drain sends."""
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
     return {**body, "deleteOptions": options} if options else body
 

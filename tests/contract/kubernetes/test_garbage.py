@@ -7,7 +7,6 @@ from tests.contract.kubernetes.objects import configmap, deployment, pod
 
 
 def owned_by(owner: Object, **fields: object) -> Object:
-    """Return an owner reference."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],

@@ -15,7 +15,6 @@ def pods(api: Api, name: str = "work") -> list[Object]:
 
 
 def status(api: Api, name: str = "work") -> Object:
-    """Return the status of a Job."""
     found: Object = api.read("jobs", name)["status"]
     return found
 

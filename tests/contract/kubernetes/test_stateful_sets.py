@@ -9,7 +9,6 @@ from tests.contract.kubernetes.workloads import owner_of, settled
 
 
 def stateful(replicas: int, **spec: object) -> Object:
-    """Return a StatefulSet called web."""
     return workload("StatefulSet", "web", replicas=replicas, spec={"serviceName": "web", **spec})
 
 

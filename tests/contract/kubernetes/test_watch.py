@@ -9,12 +9,10 @@ from tests.contract.kubernetes.things import definition, place, served, thing
 
 
 def version_of(made: Object) -> int:
-    """Return the resourceVersion as a number."""
     return int(made["metadata"]["resourceVersion"])
 
 
 def revision(api: Api, resource: str = "secrets") -> str:
-    """Return the resourceVersion of the collection now."""
     return str(done(api.find(resource))["metadata"]["resourceVersion"])
 
 

@@ -38,7 +38,6 @@ def place(api: Api, group: str = GROUP, plural: str = THINGS) -> str:
 
 
 def thing(name: str, spec: Object | None = None, *, group: str = GROUP, **fields: Any) -> Object:
-    """Return a custom object."""
     found: Object = {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": name}, **fields}
     return found if spec is None else {**found, "spec": spec}
 

@@ -37,7 +37,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def json(self) -> Any:
-        """The body, decoded."""
         return json.loads(self.body)
 
     @property
@@ -47,7 +46,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> str:
-        """The sentence of a Status."""
         return str(self.json.get("message", ""))
 
     @property
@@ -58,7 +56,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def warnings(self) -> list[str]:
-        """The texts of the Warning headers."""
         joined = self.headers.get("warning", "")
         return [part.strip().removeprefix('299 - "').removesuffix('"') for part in joined.split(", 299")]
 
@@ -103,7 +100,6 @@ class Wire:
             connection.close()
 
     def close(self) -> None:
-        """Let go of the kept connection."""
         if self._kept is not None:
             self._kept.close()
             self._kept = None

@@ -82,7 +82,6 @@ class AwsLaboratory:
         self.objects.put(msgspec.structs.replace(node_class, status=resolved.status))
 
     def close(self) -> None:
-        """Let the threads go."""
         for aws in self._open:
             aws.close()
 
@@ -124,7 +123,6 @@ class AwsLaboratory:
         return ClusterView(claims=claims)
 
     async def restarted(self) -> CloudProvider:
-        """Return a provider that remembers nothing."""
         return await self._begin("ours")
 
     async def other_cluster(self) -> CloudProvider:
@@ -133,7 +131,6 @@ class AwsLaboratory:
         return await self._begin("theirs")
 
     async def sell_out(self, offerings: Iterable[OfferingName]) -> None:
-        """Empty the shelves."""
         for each in offerings:
             self._account.sell_out(
                 OfferingPattern(
@@ -142,7 +139,6 @@ class AwsLaboratory:
             )
 
     async def lose_next_answer(self) -> None:
-        """Lose the answer of the next launch."""
         self._account.faults.next("CreateFleet", LoseAnswer())
 
     async def drift(self, machine: Machine) -> str:
@@ -171,7 +167,6 @@ class AwsLaboratory:
         announce_interruption(self._account, machine.provider_id.rpartition("/")[2])
 
     async def wait(self, seconds: float) -> None:
-        """Let virtual time pass."""
         await self.clock.sleep(seconds)
 
     async def _class(self) -> EC2NodeClass:

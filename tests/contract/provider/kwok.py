@@ -24,15 +24,12 @@ class Cluster:
         self.ready = "True"
 
     async def create_node(self, node: Node) -> None:
-        """Keep a node."""
         self.nodes[node.name] = node
 
     async def delete_node(self, name: str) -> None:
-        """Drop a node."""
         self.nodes.pop(name, None)
 
     async def node_class(self, name: str) -> KWOKNodeClass | None:
-        """Return the only class that there is."""
         if name != "default":
             return None
         ready = Condition(type="Ready", status=self.ready, reason="Spoiled")
@@ -67,22 +64,18 @@ class KwokLaboratory:
         return self._client("ours")
 
     async def other_cluster(self) -> CloudProvider:
-        """Return a client of another cluster."""
         return self._client("theirs")
 
     async def sell_out(self, offerings: Iterable[OfferingName]) -> None:
-        """Empty the shelves."""
         for each in offerings:
             self.cloud.control.sell_out(
                 instance_type=each.instance_type, zone=each.zone, capacity_type=each.capacity_type
             )
 
     async def lose_next_answer(self) -> None:
-        """Lose the answer of the next launch."""
         self.cloud.control.next("launch", LoseResponse())
 
     async def drift(self, machine: Machine) -> str:
-        """Let a machine drift."""
         self.cloud.control.drift(machine.provider_id, "ImageDrift")
         return "ImageDrift"
 
@@ -91,11 +84,9 @@ class KwokLaboratory:
         self._cluster.ready = "False"
 
     async def interrupt(self, machine: Machine) -> None:
-        """Announce the end of a machine."""
         self.cloud.control.interrupt(machine.provider_id)
 
     async def wait(self, seconds: float) -> None:
-        """Let virtual time pass."""
         await self.cloud.clock.sleep(seconds)
 
 

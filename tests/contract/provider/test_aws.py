@@ -13,7 +13,6 @@ class TestAws(InterruptibleContract):
     """EC2 passes the contract of a provider."""
 
     def laboratory(self) -> AbstractAsyncContextManager[Laboratory]:
-        """Return a fresh account."""
         return aws_laboratory()
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:

@@ -14,11 +14,9 @@ class TestKwok(InterruptibleContract):
     behaviour = Behaviour()
 
     def laboratory(self) -> AbstractAsyncContextManager[Laboratory]:
-        """Return a fresh cloud."""
         return kwok_laboratory(self.behaviour)
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a test in virtual time."""
         run_virtual(work)
 
 

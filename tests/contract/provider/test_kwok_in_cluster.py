@@ -21,18 +21,15 @@ class ApiServer:
         self._client = client
 
     async def create_node(self, node: Node) -> None:
-        """Create a node."""
         await self._client.create(Node, node)
 
     async def delete_node(self, name: str) -> None:
-        """Delete a node, if it is there."""
         try:
             await self._client.delete(Node, name)
         except NotFound:
             return
 
     async def node_class(self, name: str) -> KWOKNodeClass | None:
-        """Return a class that is ready."""
         return KWOKNodeClass(metadata=ObjectMeta(name=name))
 
 

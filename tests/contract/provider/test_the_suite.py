@@ -36,7 +36,6 @@ def replaced(claim: NodeClaim, **changes: Any) -> NodeClaim:
 
 
 def relabelled(machine: Machine, **changes: str) -> Machine:
-    """Return a machine with other labels."""
     return msgspec.structs.replace(machine, labels={**machine.labels, **changes})
 
 
@@ -58,7 +57,6 @@ class Unlabelled(KwokProvider):
     """Does not say where its machines are."""
 
     async def launch(self, claim: NodeClaim) -> Machine:
-        """Forget the zone."""
         return relabelled(await super().launch(claim), **{labels.ZONE: ""})
 
 
@@ -66,7 +64,6 @@ class Careless(KwokProvider):
     """Launches something else than the claim asks for."""
 
     async def launch(self, claim: NodeClaim) -> Machine:
-        """Say another zone."""
         return relabelled(await super().launch(claim), **{labels.ZONE: "elsewhere"})
 
 
@@ -74,7 +71,6 @@ class Stingy(KwokProvider):
     """Gives less room than was asked for."""
 
     async def launch(self, claim: NodeClaim) -> Machine:
-        """Say less."""
         return msgspec.structs.replace(await super().launch(claim), allocatable={"cpu": 1})
 
 
@@ -90,7 +86,6 @@ class Hurried(KwokProvider):
     """Looks whether a claim has a machine, but too early."""
 
     async def launch(self, claim: NodeClaim) -> Machine:
-        """Look, wait, and make one."""
         known = self.cloud.of_claim("ours", claim.metadata.uid)
         await asyncio.sleep(0)
         fresh = claim if known else replaced(claim, uid=f"uid-{next(NUMBERS)}")
@@ -111,22 +106,19 @@ class Undying(KwokProvider):
             raise MachineNotFound(provider_id)
 
     async def get(self, provider_id: str) -> Machine:
-        """Find anything."""
         return Machine(provider_id=provider_id)
 
 
 class Endless(KwokProvider):
     """Never ends a machine."""
 
-    async def terminate(self, provider_id: str) -> None:
-        """Do nothing."""
+    async def terminate(self, provider_id: str) -> None: ...
 
 
 class Silent(KwokProvider):
     """Does not mark machines on their way out."""
 
     async def list(self) -> tuple[Machine, ...]:
-        """Say that all are well."""
         return tuple(msgspec.structs.replace(each, deleting=False) for each in await super().list())
 
 
@@ -134,7 +126,6 @@ class Nosy(KwokProvider):
     """Lists machines of other clusters."""
 
     async def list(self) -> tuple[Machine, ...]:
-        """Return everything."""
         return self.cloud.control.machines()
 
 
@@ -142,7 +133,6 @@ class Vague(KwokProvider):
     """Does not say what was sold out."""
 
     async def launch(self, claim: NodeClaim) -> Machine:
-        """Drop the names."""
         try:
             return await super().launch(claim)
         except InsufficientCapacity:
@@ -153,7 +143,6 @@ class Hopeful(KwokProvider):
     """Reports capacity of every offering."""
 
     async def catalog(self, pool: NodePool) -> Catalog:
-        """Mark nothing."""
         del pool
         return self.cloud.inventory.catalog()
 
@@ -195,7 +184,6 @@ class Doubling(KwokProvider):
     """Sells everything twice."""
 
     async def catalog(self, pool: NodePool) -> Catalog:
-        """Return types twice."""
         found = await super().catalog(pool)
         return msgspec.structs.replace(found, types=found.types * 2)
 
@@ -204,7 +192,6 @@ class Copying(KwokProvider):
     """Makes a new catalogue at every call."""
 
     async def catalog(self, pool: NodePool) -> Catalog:
-        """Return a copy."""
         return msgspec.structs.replace(await super().catalog(pool))
 
 
@@ -212,7 +199,6 @@ class Blind(KwokProvider):
     """Sees no drift."""
 
     async def drift(self, claim: NodeClaim) -> str:
-        """See nothing."""
         del claim
         return ""
 
@@ -229,7 +215,6 @@ class Pedantic(KwokProvider):
     """Looks at node classes first, and then at what there is."""
 
     async def launch(self, claim: NodeClaim) -> Machine:
-        """Refuse even what exists."""
         ready = await self._class_of(claim)
         if isinstance(ready, NodeClassNotReady):
             raise ready
@@ -242,7 +227,6 @@ class Clumsy(KwokProvider):
     busy = 0
 
     async def launch(self, claim: NodeClaim) -> Machine:
-        """Drop what is too much."""
         self.busy += 1
         try:
             await asyncio.sleep(0)
@@ -257,7 +241,6 @@ class Deaf(KwokProvider):
     """Hears of the wrong machines."""
 
     async def interruptions(self) -> tuple[Interruption, ...]:
-        """Mishear."""
         return tuple(
             msgspec.structs.replace(each, provider_id="kwok://other")
             for each in await super().interruptions()
@@ -267,8 +250,7 @@ class Deaf(KwokProvider):
 class Nagging(KwokProvider):
     """Tells news for ever."""
 
-    async def acknowledge(self, interruption: Interruption) -> None:
-        """Ignore it."""
+    async def acknowledge(self, interruption: Interruption) -> None: ...
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -331,7 +313,6 @@ class Suite(InterruptibleContract):
             await laboratory.cloud.close()
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a test in virtual time."""
         run_virtual(work)
 
 

@@ -48,8 +48,6 @@ spec:
 
 
 def alone(text: str) -> Any:
-    """Read one document without libyaml."""
-
     def refuse(piece: str) -> Any:
         raise AssertionError(piece)
 

@@ -114,7 +114,6 @@ ITEMS: list[Any] = [
 
 
 def read(found: Document | InvalidObject) -> object:
-    """Return all that can be said of a document."""
     if isinstance(found, InvalidObject):
         return str(found)
     try:

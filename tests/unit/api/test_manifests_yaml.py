@@ -9,7 +9,6 @@ from karpenter.api.meta import InvalidObject
 
 
 def read(text: str) -> list[Any]:
-    """Return every document of a text."""
     return list(read_documents(text, source="file.yaml"))
 
 

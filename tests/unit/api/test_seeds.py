@@ -15,7 +15,6 @@ EXPECTED = {"Provisioner": Finding, "EC2NodeClass": Accepted, "NodePool": Accept
 
 
 def name_of(document: Document) -> str:
-    """Return the file and the object."""
     return f"{document.source} {document.subject}"
 
 

@@ -3,12 +3,8 @@
 import asyncio
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-from karpenter.base.clock import SystemClock
-
-if TYPE_CHECKING:
-    from karpenter.base.clock import Clock
+from karpenter.base.clock import Clock, SystemClock
 
 
 def test_now_is_the_time_in_utc() -> None:

@@ -12,7 +12,7 @@ import copy
 import json
 import pickle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -26,17 +26,13 @@ from karpenter.base.hashstructure import (
     GoSlice,
     GoString,
     GoTime,
+    GoType,
     UnhashableError,
     hash_set,
     hash_struct,
 )
 from karpenter.cloud.aws.nodeclass.hash import class_hash, plain_class_hash
 from karpenter.core.model.nodepool_hash import plain_pool_hash, pool_hash
-
-if TYPE_CHECKING:
-    from karpenter.base.hashstructure import (
-        GoType,
-    )
 
 GOLDEN = Path(__file__).parents[2] / "data" / "hashes"
 ROLE_AND_TERMS = {
@@ -48,7 +44,6 @@ ROLE_AND_TERMS = {
 
 
 def golden(name: str) -> list[dict[str, Any]]:
-    """Return specs with their hashes."""
     found: list[dict[str, Any]] = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
     return found
 

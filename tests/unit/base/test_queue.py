@@ -300,7 +300,6 @@ class RecordedKeys:
         self.noted: list[object] = []
 
     def added(self) -> None:
-        """Note that a key waits."""
         self.noted.append("added")
 
     def taken(self, waited: float) -> None:
@@ -308,7 +307,6 @@ class RecordedKeys:
         self.noted.append(waited)
 
     def retried(self) -> None:
-        """Note that a key comes back."""
         self.noted.append("retried")
 
 

@@ -8,7 +8,6 @@ from karpenter.base.queue import Backoff
 
 
 def seeded(seed: int) -> Random:
-    """Chance that repeats itself."""
     return Random(seed)  # noqa: S311  jitter is no secret
 
 

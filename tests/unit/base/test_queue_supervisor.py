@@ -38,7 +38,6 @@ class Crashing:
         self.started: list[float] = []
 
     async def __call__(self) -> None:
-        """Work, for a while."""
         self.started.append(asyncio.get_running_loop().time())
         await asyncio.sleep(self.after)
         if len(self.started) <= self.times:

@@ -14,7 +14,6 @@ class Seconds:
         self.passed = 0.0
 
     def __call__(self) -> float:
-        """Return the seconds that have passed."""
         return self.passed
 
 

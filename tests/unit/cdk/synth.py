@@ -204,7 +204,6 @@ class Synthesised:
         return found
 
     def object(self, kind: str, name: str) -> dict[str, Any]:
-        """Return one object of Kubernetes."""
         [found] = [
             each for each in self.manifests() if (each["kind"], each["metadata"]["name"]) == (kind, name)
         ]

@@ -36,7 +36,6 @@ TAGS = {"subnetTags": {"Name": "a"}, "securityGroupTags": {"Name": "b"}}
 
 
 def legacy(**props: Any) -> KarpenterProps:
-    """Return props of the legacy add-on."""
     return read_props(KarpenterProps, props, {}, identifier=KARPENTER)
 
 

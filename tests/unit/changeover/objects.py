@@ -12,7 +12,6 @@ LATER = "2026-03-01T11:00:00Z"
 
 
 def deployment(*, environment: dict[str, str] | None = None, args: list[str] | None = None) -> dict[str, Any]:
-    """Return Karpenter's Deployment."""
     variables = {"CLUSTER_NAME": "blue", "FEATURE_GATES": "NodeRepair=false", **(environment or {})}
     container = {
         "name": "controller",
@@ -53,7 +52,6 @@ def secret(values: dict[str, Any], *, revision: int = 3) -> dict[str, Any]:
 
 
 def rule(*expressions: str) -> dict[str, Any]:
-    """Return a PrometheusRule."""
     rules = [{"alert": f"A{number}", "expr": text} for number, text in enumerate(expressions)]
     meta = {"name": "karpenter", "namespace": "monitoring"}
     return {
@@ -132,7 +130,6 @@ def machine(name: str, *, pool_hash: str = POOL_HASH, drifted: bool = False) -> 
 
 
 def pod(name: str, node: str, cpu: str = "1") -> dict[str, Any]:
-    """Return a pod of a ReplicaSet on a node."""
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
     return {
@@ -145,7 +142,6 @@ def pod(name: str, node: str, cpu: str = "1") -> dict[str, Any]:
 
 
 def node_class() -> dict[str, Any]:
-    """Return the node class, ready."""
     ready = {"type": "Ready", "status": "True", "reason": "Ready", "lastTransitionTime": LATER, "message": ""}
     return {
         "apiVersion": "karpenter.kwok.sh/v1alpha1",

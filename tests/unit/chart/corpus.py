@@ -48,7 +48,6 @@ class ValuesCase(msgspec.Struct, frozen=True):
 
     @property
     def files(self) -> list[dict[str, Any]]:
-        """The file of values, read."""
         return [] if self.path.suffix == ".set" else [yaml.safe_load(self.path.read_text())]
 
     def arguments(self) -> list[str]:
@@ -147,7 +146,6 @@ class ChartDifference(msgspec.Struct, frozen=True):
     ours: str = "*"
 
     def covers(self, case: str, fact: str, upstream: str, ours: str) -> bool:
-        """Say whether this is the difference."""
         return (
             fnmatch.fnmatchcase(case, self.cases)
             and fnmatch.fnmatchcase(fact, self.fact)

@@ -24,7 +24,6 @@ def release(*sets: str, name: str = "karpenter") -> Release:
 
 
 def found(kind: str, *sets: str) -> dict[str, Any]:
-    """Return the object of a kind."""
     return next(each for each in manifests(release(*sets)) if each["kind"] == kind)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,17 +10,23 @@ import pytest
 from karpenter.chart.chart import manifests
 from karpenter.chart.tree import Release
 from karpenter.chart.values import VALUES, parse_set, values_of
-from tests.unit.chart.corpus import CASES, DATA, DIFFERENCES, differing, facts, recorded, section
+from tests.unit.chart.corpus import (
+    CASES,
+    DATA,
+    DIFFERENCES,
+    Facts,
+    ValuesCase,
+    differing,
+    facts,
+    recorded,
+    section,
+)
 from tests.unit.chart.record import PAGE
-
-if TYPE_CHECKING:
-    from tests.unit.chart.corpus import Facts, ValuesCase
 
 RECORDED = recorded()
 
 
 def stated(case: ValuesCase) -> Facts:
-    """Return the facts of our manifests."""
     values = values_of(case.files, case.sets)
     release = Release(name=case.release, namespace=case.namespace, values=values)
     return facts(manifests(release, definitions=False))

@@ -13,12 +13,11 @@ from karpenter.chart.chart import manifests
 from karpenter.chart.tree import Release
 from karpenter.chart.values import BadValue, values_of
 from tests.helm import ROOT, Helm
-from tests.unit.chart.corpus import CASES, CHART, DATA, objects, rendered
+from tests.unit.chart.corpus import CASES, CHART, DATA, ValuesCase, objects, rendered
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.unit.chart.corpus import ValuesCase
 
 pytestmark = pytest.mark.helm
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from karpenter.cli import main
 from karpenter.cli.catalog import dollars
@@ -18,8 +18,6 @@ from tests.unit.cloud.catalogs.written import RESERVATION_ID, entry, offering, r
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from click.testing import Result
 
     from tests.unit.cloud.catalogs.ec2.endpoint import Aws
 

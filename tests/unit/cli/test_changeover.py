@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from karpenter.api.manifests import render_documents
 from karpenter.cli import main
 from tests.unit.changeover.objects import deployment, machine, node_class, pod, pool, rule, secret
-
-if TYPE_CHECKING:
-    from click.testing import Result
 
 VALUES = {"settings": {"clusterName": "blue"}}
 NOON = ["--now", "2026-03-01T12:00:00Z"]
 
 
 def run(*objects: dict[str, Any], arguments: tuple[str, ...] = ()) -> Result:
-    """Run the command on objects."""
     text = render_documents([node_class(), deployment(), secret(VALUES), *objects])
     return CliRunner().invoke(main, ["changeover", "-f", "-", *NOON, *arguments], input=text)
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from karpenter.cli import main
-
-if TYPE_CHECKING:
-    from click.testing import Result
 
 SEED = Path(__file__).parents[2] / "data" / "seeds" / "legacy-provisioner.yaml"
 OTHER = "# keep me\napiVersion: v1\nkind: Namespace\nmetadata:   {name: n}\n"

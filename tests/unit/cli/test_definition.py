@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from karpenter.cli import main
-
-if TYPE_CHECKING:
-    from click.testing import Result
 
 ROOT = Path(__file__).parents[3]
 GITOPS = ROOT / "examples" / "gitops"
@@ -29,7 +26,6 @@ def run(*arguments: str, given: str = "") -> Result:
 
 
 def checked(*arguments: str, path: Path = GITOPS / "changed.yaml") -> dict[str, Any]:
-    """Return what a check finds."""
     done = run("check", str(path), *NOW, *arguments, "-o", "json")
     assert done.exit_code == 0, done.output
     found: dict[str, Any] = json.loads(done.stdout)

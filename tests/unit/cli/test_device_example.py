@@ -15,7 +15,6 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "devices"
 
 
 def plan(*settings: str) -> dict[str, Any]:
-    """Return the plan for the example."""
     files = ["-f", str(EXAMPLE / "cluster.yaml"), "-f", str(EXAMPLE / "workloads.yaml")]
     catalog = ["--catalog", str(EXAMPLE / "catalogue.yaml")]
     given = [part for setting in settings for part in ("--set", setting)]

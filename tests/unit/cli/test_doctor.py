@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from karpenter.cli.doctor import doctor
 from karpenter.doctor.rules import RULES
 from tests.unit.doctor.world import CLASS, POOL, WORKLOAD, changed
-
-if TYPE_CHECKING:
-    from click.testing import Result
 
 DATA = Path(__file__).parents[2] / "data"
 SEEDS = DATA / "seeds"
@@ -50,7 +46,6 @@ not checked: 27 rules, no log: give --log FILE
 
 
 def run(*arguments: str, text: str | None = None) -> Result:
-    """Call the command."""
     return CliRunner().invoke(doctor, list(arguments), input=text)
 
 

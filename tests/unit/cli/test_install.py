@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from botocore.loaders import create_loader
-from click.testing import CliRunner
+from botocore.loaders import Loader, create_loader
+from click.testing import CliRunner, Result
 
 from karpenter.cli.get import ALIASES
 from karpenter.cli.group import main
@@ -28,8 +28,6 @@ from tests.unit.install.test_faces import SEEDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from botocore.loaders import Loader
-    from click.testing import Result
 
 READS = ("Describe", "Get", "List")
 
@@ -70,7 +68,6 @@ def loader() -> Loader:
 
 
 def writes(site: ClusterAccount) -> list[str]:
-    """Return the calls that change something."""
     return [call.operation for call in site.account.calls() if not call.operation.startswith(READS)]
 
 

@@ -177,8 +177,6 @@ def test_installed_from_a_wheel_the_hint_names_the_wheel(monkeypatch: pytest.Mon
 
 
 def raising(error: BaseException) -> click.Command:
-    """Return a command that fails."""
-
     def fail() -> None:
         raise error
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from karpenter.cli import main
 from karpenter.kube.rest import untyped
@@ -17,8 +17,6 @@ from karpenter_local.virtual import VirtualClock, run_virtual
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from click.testing import Result
 
     from karpenter.kube.client import Client
 

@@ -6,15 +6,11 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from karpenter.cli.manual import man_page, man_pages, manuals, page
+from karpenter.cli.manual import CommandManual, man_page, man_pages, manuals, page
 from tests.docs.commands import every_command  # noqa: F401  a fixture
-
-if TYPE_CHECKING:
-    from karpenter.cli.manual import CommandManual
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "commands.md"
 PACKAGES = Path(__file__).parents[3] / "packages"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import structlog
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from karpenter.api.manifests import render_documents
 from karpenter.cli import main
@@ -19,9 +19,6 @@ from karpenter.core.scheduling.problem import Cost
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.rest import Request
 from tests.unit.why.clusters import pod
-
-if TYPE_CHECKING:
-    from click.testing import Result
 
 NOW = "2026-03-01T12:00:00Z"
 POOL: dict[str, Any] = {

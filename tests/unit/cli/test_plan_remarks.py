@@ -44,7 +44,6 @@ def buying(kind: str, *, way: str = "on-demand", system: str = "linux") -> dict[
 
 
 def noted(*objects: dict[str, Any], catalog: str = "aws") -> list[str]:
-    """Return the notes of a plan."""
     result = run("--catalog", catalog, "-o", "json", objects=list(objects))
     assert result.exit_code == 0, result.output
     found: list[str] = json.loads(result.stdout)["notes"]

@@ -32,7 +32,6 @@ OTHERWISE: Final = {
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that comes soon."""
     ends = monotonic() + _LONG
     while not condition():
         assert monotonic() < ends

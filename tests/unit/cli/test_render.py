@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from karpenter.cli.group import main
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from click.testing import Result
 
 OFFLINE = (
     "--account",
@@ -30,7 +29,6 @@ POD_IDENTITY = ("-c", "blue", *OFFLINE, "--identity", "pod-identity")
 
 
 def typed(*words: str) -> Result:
-    """Return what a command prints."""
     return CliRunner().invoke(main, ["render", *words])
 
 

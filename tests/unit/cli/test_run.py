@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from karpenter.cli import main
 from karpenter.cli.errors import CommandError
@@ -20,8 +20,6 @@ from karpenter.operator.options import SETTINGS
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from click.testing import Result
 
 
 def run(*arguments: str, **environment: str) -> Result:

@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from karpenter.api.manifests import Document, render_documents
 from karpenter.cli import main
@@ -20,8 +20,6 @@ from tests.unit.local.apiserver.asking import configmap, deployment, pod
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from click.testing import Result
 
     from karpenter.api.schema.field import FieldProblem
 
@@ -56,13 +54,11 @@ def no_rules(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(command: str, *objects: dict[str, Any]) -> Result:
-    """Run a command on objects."""
     arguments = [command, "-f", "-", *(["--now", NOW] if command == "plan" else [])]
     return CliRunner().invoke(main, arguments, input=render_documents([*objects]))
 
 
 def with_port(number: int, **meta: Any) -> dict[str, Any]:
-    """Return a pod that listens."""
     listening = {"name": "main", "image": "app:1", "ports": [{"containerPort": number}]}
     plain = pod("a", containers=[listening])
     return {**plain, "metadata": {**plain["metadata"], **meta}}

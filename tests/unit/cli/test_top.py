@@ -7,17 +7,14 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from karpenter import __version__
 from karpenter.cli import main
 from tests.unit.why.clusters import NOW, machine, pod, pool, write_catalogue
-
-if TYPE_CHECKING:
-    from click.testing import Result
 
 ROOT = Path(__file__).parents[3]
 

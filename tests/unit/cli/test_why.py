@@ -132,7 +132,6 @@ def write_record(folder: Path) -> Path:
 
 
 def json_line(line: Any) -> bytes:
-    """Return a line of a record."""
     return msgspec.json.encode(line) + b"\n"
 
 

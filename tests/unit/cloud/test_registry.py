@@ -8,7 +8,6 @@ from karpenter.cloud.registry import BrokenProvider, UnknownProvider, find_provi
 
 
 def install(monkeypatch: pytest.MonkeyPatch, **providers: str) -> None:
-    """Let packages bring providers."""
     points = tuple(EntryPoint(name, value, registry.GROUP) for name, value in providers.items())
     monkeypatch.setattr(registry, "_installed", lambda: points)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -30,7 +30,6 @@ from tests.unit.console.clusters import NOON, inquiry, small_cluster
 from tests.unit.why.clusters import machine, pod, pool, write_catalogue
 
 if TYPE_CHECKING:
-    from datetime import datetime
     from pathlib import Path
 
     from karpenter.console.state import ConsoleDocument
@@ -58,24 +57,20 @@ class Writer:
         self.begin(0)
 
     def begin(self, seconds: float) -> None:
-        """Let an operator start."""
         self._write(RecordBegun(version="0", at=after(seconds), serves=SERVES))
         sold = CatalogWriter().line(self._catalog)
         assert sold is not None
         self._write(sold)
 
     def seen(self, *objects: dict[str, Any]) -> None:
-        """Let objects be there."""
         for each in objects:
             self._write(line_of(ObjectUpdated(convert(each, KINDS[each["kind"]]))))
 
     def lost(self, *objects: dict[str, Any]) -> None:
-        """Let objects be there no longer."""
         for each in objects:
             self._write(line_of(ObjectDeleted(convert(each, KINDS[each["kind"]]))))
 
     def decided(self, seconds: float, question: str, outcome: dict[str, Any]) -> None:
-        """Ask and answer a question."""
         self._number += 1
         self._write(
             Asked(number=self._number, question=question, now=after(seconds), catalog=1, given={}),
@@ -83,7 +78,6 @@ class Writer:
         )
 
     def done(self, seconds: float, effect: str, about: str = "", because: str = "") -> None:
-        """Tell of an effect."""
         self._write(Done(at=after(seconds), effect=effect, about=about, because=because))
 
     def read(self) -> ConsoleDocument:
@@ -95,7 +89,6 @@ class Writer:
 
 
 def after(seconds: float) -> datetime:
-    """Return a moment after noon."""
     return NOON + timedelta(seconds=seconds)
 
 

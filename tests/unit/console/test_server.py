@@ -46,7 +46,6 @@ class Page:
 
 @asynccontextmanager
 async def serving(asked: Inquiry | None, document: ConsoleDocument | None = None) -> AsyncIterator[Page]:
-    """Serve a cluster."""
     snapshot = SnapshotBuilder().build(asked.view, asked.catalog) if asked is not None else None
     if document is None:
         assert snapshot is not None

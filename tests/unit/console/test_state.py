@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 
 def snapshot_of(asked: Inquiry) -> Snapshot:
-    """Return the snapshot of a cluster."""
     return SnapshotBuilder().build(asked.view, asked.catalog)
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from karpenter.controllers.perform import Performer
 from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectDeleted, ObjectUpdated
-from karpenter.kube.rest import EVERYTHING, Page
+from karpenter.kube.rest import EVERYTHING, Page, Selection
 from tests.unit.core.lifecycle.objects import BORN
 from tests.unit.telemetry.clocks import NOON, HandClock
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.core.effects import CreateClaim, Effect
     from karpenter.kube.errors import KubeError
-    from karpenter.kube.rest import Selection
 
 OURS = [("karpenter.kwok.sh", "KWOKNodeClass")]
 CLASS = NodeClass(group="karpenter.kwok.sh", kind="KWOKNodeClass", name="default", ready=True, generation=1)
@@ -44,7 +43,6 @@ class Noted(Performer):
         yield
 
     async def perform(self, effects: Iterable[Effect]) -> None:
-        """Note effects, or fail."""
         for effect in effects:
             if self.error is not None:
                 raise self.error
@@ -100,12 +98,10 @@ class Shell:
         self.put(*objects)
 
     def put(self, *objects: Any) -> None:
-        """Let objects be there."""
         for each in objects:
             self.store.apply(ObjectUpdated(each))
 
     def drop(self, *objects: Any) -> None:
-        """Let objects be gone."""
         for each in objects:
             self.store.apply(ObjectDeleted(each))
 

@@ -22,7 +22,6 @@ class Failing:
         self.times: list[float] = []
 
     async def reconcile(self, key: str) -> float | None:
-        """Do what was scripted."""
         del key
         self.times.append(asyncio.get_running_loop().time())
         if self._errors:

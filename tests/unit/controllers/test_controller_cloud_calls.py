@@ -94,18 +94,14 @@ class Herald:
         return found
 
     async def acknowledge(self, interruption: Interruption) -> None:
-        """Note what was acted on."""
         self.acknowledged.append(interruption.id)
 
 
 def news(number: str, **more: Any) -> Interruption:
-    """Return news of the machine."""
     return Interruption(provider_id=ID, kind="spot_interrupted", id=number, at=NOW, **more)
 
 
 def heard(shell: Shell, herald: Herald) -> None:
-    """Listen for a while."""
-
     async def main() -> None:
         listening = InterruptionReconciler(shell.store, shell.performer, herald, VirtualClock())
         task = asyncio.get_running_loop().create_task(listening.run())

@@ -41,7 +41,6 @@ class Scripted:
         self.said: list[object] = []
 
     async def reconcile(self, key: str) -> float | None:
-        """Take the next step."""
         del key
         self.said.append(structlog.contextvars.get_contextvars().get("controller"))
         step = self.script.pop(0) if self.script else None

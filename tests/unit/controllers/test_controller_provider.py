@@ -17,7 +17,6 @@ class Performed:
         self.effects: list[Effect] = []
 
     async def perform(self, effects: Iterable[Effect]) -> None:
-        """Note effects."""
         self.effects += effects
 
 
@@ -31,19 +30,16 @@ class Scripted:
         self._answers = list(answers)
 
     async def look(self) -> Step:
-        """Answer the next."""
         answer = self._answers.pop(0)
         if isinstance(answer, CloudError):
             raise answer
         return answer
 
     def wakes(self, event: Any, before: Any) -> Iterable[str]:
-        """Wake nobody."""
         del event, before
         return ()
 
     async def reconcile(self, key: str) -> Step:
-        """Answer the next."""
         assert key == "key"
         return await self.look()
 

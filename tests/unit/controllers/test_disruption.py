@@ -15,9 +15,9 @@ from karpenter.api.meta import Condition
 from karpenter.controllers.controller import InlineExecutor
 from karpenter.controllers.disruption import QUEUE_PERIOD, UNSYNCED, DisruptionController, DisruptionQueue
 from karpenter.controllers.metrics.savings import SavingsMetrics
-from karpenter.core.disruption.candidates import find_candidates
-from karpenter.core.disruption.command import DRIFTED, EMPTY
-from karpenter.core.disruption.memory import ExpectedOutcome, FinishedCommand, Payback
+from karpenter.core.disruption.candidates import Candidate, find_candidates
+from karpenter.core.disruption.command import DRIFTED, EMPTY, Command
+from karpenter.core.disruption.memory import DisruptionMemory, ExpectedOutcome, FinishedCommand, Payback
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.disruption.validation import validate
 from karpenter.core.effects import DeleteObject
@@ -34,9 +34,6 @@ from tests.unit.core.lifecycle.objects import claim
 from tests.unit.telemetry.clocks import NOON
 
 if TYPE_CHECKING:
-    from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.command import Command
-    from karpenter.core.disruption.memory import DisruptionMemory
     from karpenter.core.model.catalog import Catalog
 
 SWAPPED = Condition(type="Drifted", status="True", reason="ImageDrift", last_transition_time=NOW)
@@ -50,7 +47,6 @@ class FixedCatalogs:
     latest = MARKET
 
     async def of(self, pools: Any) -> Catalog:
-        """Return what is sold."""
         del pools
         return MARKET
 
@@ -62,7 +58,6 @@ class NotingExecutor(InlineExecutor):
         self._stage = harness
 
     async def run(self, work: Any) -> Any:
-        """Do some work."""
         if work.func is not validate:
             self._stage.asked.append(work.args[-1])
         found = await super().run(work)
@@ -111,7 +106,6 @@ class Harness(Shell):
 
     @property
     def last_memory(self) -> DisruptionMemory:
-        """The memory with which was decided last."""
         return self.asked[-1]
 
     def proposed(self) -> tuple[Command, tuple[Candidate, ...]]:
@@ -123,12 +117,10 @@ class Harness(Shell):
         return command, tuple(each for each in every if each.name in command.candidates)
 
     async def begin(self) -> bool:
-        """Begin what is proposed."""
         command, candidates = self.proposed()
         return (await self.queue.start(command, candidates, "a test's")).begun
 
     def finish_replacements(self) -> None:
-        """Let every replacement be complete."""
         for begun in self.queue.in_progress:
             for name in begun.replacements:
                 claim = self.store.claim(name)
@@ -140,7 +132,6 @@ class Harness(Shell):
 
 
 def empty() -> Harness:
-    """Return a harness with an empty machine."""
     return Harness(machine("idle"), machine("busy"), pod("web-1", "busy", cpu="3"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,12 +16,9 @@ from karpenter.controllers.controller import Requeue
 from karpenter.controllers.eviction import EvictionController, EvictionQueue
 from karpenter.core.effects import Announce, Count, Evict
 from karpenter.kube.errors import KubeError, ServerFailed, Unreachable, status_error
-from karpenter.kube.rest import Page, Request, Response, named
+from karpenter.kube.rest import Page, Request, Response, Selection, named
 from tests.unit.controllers.harness import Shell
 from tests.unit.core.lifecycle.objects import NOW, at, pod
-
-if TYPE_CHECKING:
-    from karpenter.kube.rest import Selection
 
 KEY = "default/pod-1/pod-1-uid"
 REQUEST = Request(method="POST", path="/")
@@ -48,18 +45,15 @@ class Server:
         self.asked: list[tuple[str, Any]] = []
 
     async def list(self, kind: Any, selection: Selection) -> Page[Any]:
-        """Return the pod."""
         assert (kind, selection) == (Pod, named("pod-1", namespace="default"))
         return Page(items=self.pods, version="1")
 
     async def evict(self, name: str, *, namespace: str, only_if: Any) -> None:
-        """Take an eviction."""
         self.asked.append(("evict", (namespace, name, only_if.uid)))
         if self.error is not None:
             raise self.error
 
     async def delete(self, kind: Any, name: str, *, namespace: str, only_if: Any, grace: int) -> None:
-        """Take a deletion."""
         del kind
         self.asked.append(("delete", (namespace, name, only_if.uid, grace)))
         if self.error is not None:
@@ -93,7 +87,6 @@ def code(shell: Shell) -> str:
 
 
 def told(shell: Shell) -> list[str]:
-    """Return the reasons of what was told."""
     return [each.reason for each in shell.performer.effects if isinstance(each, Announce)]
 
 

@@ -131,7 +131,6 @@ def test_what_wakes_static_pools() -> None:
 
 
 def overlay(generation: int = 1, **status: Any) -> NodeOverlay:
-    """Return an overlay."""
     meta = {"name": "o", "generation": generation}
     return convert({"metadata": meta, "spec": {"requirements": []}, "status": status}, NodeOverlay)
 
@@ -156,7 +155,6 @@ class Provisioner:
         self.asked: list[str] = []
 
     def trigger(self, uid: str) -> None:
-        """Note somebody."""
         self.asked.append(uid)
 
 

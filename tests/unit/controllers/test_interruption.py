@@ -31,7 +31,6 @@ class MarketCloud:
     """A cloud that sells the same all the time."""
 
     async def catalog(self, item: NodePool) -> Catalog:
-        """Return what is sold."""
         del item
         return MARKET
 

@@ -59,11 +59,9 @@ class Sky:
         self._holds = holds
 
     async def list(self) -> tuple[Machine, ...]:
-        """Return every machine."""
         return self.machines
 
     async def get(self, provider_id: str) -> Machine:
-        """Return one machine."""
         for each in self.machines:
             if each.provider_id == provider_id:
                 return each
@@ -76,7 +74,6 @@ class Sky:
         return self._drift
 
     async def registration_holds(self, item: NodeClaim, there: Node) -> tuple[Hold, ...]:
-        """Say what holds a node back."""
         del item, there
         return self._holds
 
@@ -91,13 +88,11 @@ class Market:
         self.sold = sold
 
     async def of(self, pools: Any) -> Catalog:
-        """Return what is sold."""
         del pools
         return self.sold
 
 
 def lifecycle(shell: Shell, sky: Any = NO_SKY, **more: Any) -> NodeClaimLifecycle:
-    """Return the controller of claims' lives."""
     return NodeClaimLifecycle(shell.store, shell.performer, sky, shell.reader, shell.clock, **more)
 
 
@@ -355,7 +350,6 @@ def test_a_claim_without_a_machine_is_collected() -> None:
 
 
 def termination(shell: Shell, sky: Any = NO_SKY) -> NodeTermination:
-    """Return the controller of leaving nodes."""
     return NodeTermination(shell.store, shell.performer, sky, shell.reader, shell.clock)
 
 

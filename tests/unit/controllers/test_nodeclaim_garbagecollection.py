@@ -12,7 +12,7 @@ from karpenter.api.meta import InvalidObject
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import CloudUnreachable
 from karpenter.controllers.nodeclaim import InstanceGarbageCollection
-from karpenter.core.effects import DeleteObject, Terminate
+from karpenter.core.effects import DeleteObject, Effect, Terminate
 from karpenter.kube.errors import KubeError, Unreachable
 from karpenter.kube.rest import Request
 from karpenter.telemetry.metrics import Metrics, runtime
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.core.effects import Effect
 
 STRAY = "kwok://stray"
 
@@ -37,7 +36,6 @@ class Listing:
         self.machines = machines
 
     async def list(self) -> tuple[Machine, ...]:
-        """Return all machines."""
         return self.machines
 
 

@@ -31,6 +31,7 @@ from karpenter.core.effects import (
     Count,
     CreateClaim,
     DeleteObject,
+    Effect,
     Evict,
     Measure,
     Nominate,
@@ -52,7 +53,6 @@ from tests.unit.core.lifecycle.objects import ID, REF
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from karpenter.core.effects import Effect
     from karpenter.kube.client import Client
 
 CRDS = untyped(
@@ -69,13 +69,11 @@ class Sky:
         self.ended: list[str] = []
 
     async def launch(self, claim: NodeClaim) -> Machine:
-        """Start a machine, or fail."""
         if self.error is not None:
             raise self.error
         return Machine(provider_id=ID, claim_uid=claim.metadata.uid, capacity={"cpu": 4000})
 
     async def terminate(self, provider_id: str) -> None:
-        """End a machine, or fail."""
         self.ended.append(provider_id)
         if self.error is not None:
             raise self.error
@@ -88,7 +86,6 @@ class Heap:
         self.found: list[Any] = []
 
     def add(self, item: Any) -> None:
-        """Take one."""
         self.found.append(item)
 
 

@@ -39,7 +39,6 @@ class FixedCatalogs:
     """Sells small machines."""
 
     async def of(self, pools: Any) -> Catalog:
-        """Return what is sold."""
         del pools
         return MARKET
 
@@ -72,7 +71,6 @@ class Harness(Shell):
 
     @property
     def created(self) -> int:
-        """How many claims were created."""
         return sum(isinstance(each, CreateClaim) for each in self.performer.effects)
 
 

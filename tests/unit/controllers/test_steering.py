@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -11,19 +10,15 @@ import pytest
 from karpenter.api.node import Node, Taint
 from karpenter.controllers.disruption import STEERING_PERIOD, UNSYNCED, Steering
 from karpenter.core.effects import Amend
-from karpenter.kube.errors import Conflict, NotFound, Status, Unreachable
+from karpenter.kube.errors import Conflict, KubeError, NotFound, Status, Unreachable
 from karpenter.kube.rest import Request
 from tests.unit.controllers.harness import Shell
 from tests.unit.core.disruption.clusters import machine, pod, pool
-
-if TYPE_CHECKING:
-    from karpenter.kube.errors import KubeError
 
 REQUEST = Request(method="PATCH", path="/")
 
 
 def stage() -> Shell:
-    """Return two machines that have pods."""
     shell = Shell(
         pool(), *machine("a"), *machine("b"), pod("web-1", "a"), pod("web-2", "b"), pod("web-3", "b")
     )
@@ -32,12 +27,10 @@ def stage() -> Shell:
 
 
 def look(shell: Shell, *, on: bool = True) -> float:
-    """Look once."""
     return asyncio.run(Steering(shell.store, shell.performer, shell.clock, on=on).look())
 
 
 def names(shell: Shell) -> list[str]:
-    """Return what was written."""
     return [each.name for each in shell.performer.effects if isinstance(each, Amend)]
 
 

@@ -37,7 +37,6 @@ NEEDED: dict[str, dict[str, Any]] = {
 
 
 def documents_of(case: dict[str, Any]) -> list[Any]:
-    """Return the documents that a case begins with."""
     if "in" in case:
         found: list[Any] = case["in"]
         return found
@@ -51,7 +50,6 @@ def documents_of(case: dict[str, Any]) -> list[Any]:
 
 
 def pod_of(annotations: object, spec: Any) -> dict[str, Any]:
-    """Return a pod."""
     metadata = {"name": "p", "annotations": annotations} if annotations is not None else {"name": "p"}
     return {
         "apiVersion": "v1",

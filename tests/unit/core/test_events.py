@@ -9,12 +9,11 @@ import pytest
 
 from karpenter.api.labels import INSTANCE_TYPE, ZONE
 from karpenter.core import events
-from karpenter.core.effects import QUIET, about
+from karpenter.core.effects import QUIET, Announce, about
 from tests.unit.core.lifecycle.objects import claim, complete, launched, node, pod, pool
 
 if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.core.effects import Announce
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,6 @@ def grouped_by(expr: str) -> set[str]:
 
 
 def expressions(dashboards: tuple[Dashboard, ...]) -> dict[str, str]:
-    """Return every expression of some dashboards, by where it is."""
     return {
         f"{board.name}: {panel.title} [{number}]": query.expr
         for board in dashboards

@@ -21,7 +21,6 @@ def rendered(**pool: Any) -> list[dict[str, Any]]:
 
 
 def wanting(key: str, *values: str) -> dict[str, Any]:
-    """Return a pool with one requirement."""
     return {"requirements": [{"key": key, "operator": "In", "values": list(values)}]}
 
 

@@ -14,7 +14,6 @@ SEED = Path(__file__).parents[2] / "data" / "definitions" / "cluster.yaml"
 
 
 def definition(**pool: Any) -> dict[str, Any]:
-    """Return a definition of one pool."""
     return {"karpenter": {"node_pools": {"default": {"limits": {"cpu": 1}, **pool}}}}
 
 

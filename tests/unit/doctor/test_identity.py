@@ -82,7 +82,6 @@ def pod_identity(*actions: str) -> Any:
 
 
 def controller(trust: Any = None, resource: str = NODE_ROLE.arn) -> RoleFacts:
-    """Return the role of the operator."""
     statement = {"Effect": "Allow", "Action": "iam:PassRole", "Resource": resource}
     policy = PolicyText(source="policy", text=json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
     return RoleFacts(name=NAME, arn=CONTROLLER, trust=trust or web_identity(), policies=(policy,))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 import yaml
 
 from karpenter import __version__
 from karpenter.api.crd.definitions import DEFINITIONS, render
-from karpenter.doctor.facts import FargateSelector
+from karpenter.doctor.facts import DoctorFacts, FargateSelector
 from karpenter.doctor.installation import LEAST
 from tests.unit.doctor.world import (
     CLASS,
@@ -25,9 +23,6 @@ from tests.unit.doctor.world import (
     judge,
     judged,
 )
-
-if TYPE_CHECKING:
-    from karpenter.doctor.facts import DoctorFacts
 
 NODE = """
 apiVersion: v1

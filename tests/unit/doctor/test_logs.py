@@ -45,7 +45,6 @@ QUIET = '{"level":"INFO","message":"discovered karpenter version","version":"1.5
 
 
 def log(text: str) -> LogText:
-    """Return a log."""
     return LogText(source="karpenter.log", text=text)
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from karpenter.cloud.aws.policy import PolicyScope, policies
-from karpenter.doctor.facts import PolicyText, RoleFacts
+from karpenter.doctor.facts import DoctorFacts, PolicyText, RoleFacts
 from tests.unit.doctor.world import CONTROLLER, OPERATOR, Case, account, facts, judge, judged
-
-if TYPE_CHECKING:
-    from karpenter.doctor.facts import DoctorFacts
 
 SEED = Path(__file__).parents[2] / "data" / "seeds" / "controller-policy.json.txt"
 OURS = [
@@ -23,12 +20,10 @@ OURS = [
 
 
 def given(*texts: str, sort: str = "") -> DoctorFacts:
-    """Return facts about some policies."""
     return facts(policies=tuple(PolicyText(source="policy.json", text=each, sort=sort) for each in texts))
 
 
 def allowing(action: Any = "ec2:DescribeImages", resource: Any = "*", **fields: Any) -> str:
-    """Return a policy with one statement."""
     statement = {"Sid": "S", "Effect": "Allow", "Action": action, "Resource": resource, **fields}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]}, indent=2)
 

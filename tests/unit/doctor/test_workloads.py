@@ -18,7 +18,6 @@ SELECTOR = "      nodeSelector: {{{}}}\n" + SPREAD
 
 
 def budget(text: str, *, name: str = "web") -> str:
-    """Return a PodDisruptionBudget for the workload."""
     return f"""
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -38,7 +37,6 @@ def annotated(text: str) -> str:
 
 
 def without_spread(text: str) -> str:
-    """Return a workload without spread constraints."""
     begin, end = text.index(SPREAD), text.index("      containers:")
     return text[:begin] + text[end:]
 

@@ -123,13 +123,11 @@ def objects(*texts: str) -> tuple[Document, ...]:
 
 
 def facts(*texts: str, **fields: Any) -> DoctorFacts:
-    """Return facts about some objects."""
     given: dict[str, Any] = {"cluster": "blue", "region": "us-west-2", **fields}
     return DoctorFacts(objects=objects(*texts) if texts else None, **given)
 
 
 def account(**fields: Any) -> AwsFacts:
-    """Return facts about an account."""
     return AwsFacts(**fields)
 
 
@@ -161,7 +159,6 @@ def changed(text: str, *pairs: tuple[str, str]) -> str:
 
 
 def judged(rule: str, known: DoctorFacts) -> tuple[tuple[DoctorFinding, ...], bool]:
-    """Return what one rule finds, and whether it was checked."""
     others = [each.id for each in RULES if each.id != rule]
     found = diagnose(known, ignore=others)
     return found.findings, found.checked == 1
@@ -181,5 +178,4 @@ def judge(case: Case) -> None:
 
 
 def replace(known: DoctorFacts, **fields: Any) -> DoctorFacts:
-    """Return facts with some of them replaced."""
     return msgspec.structs.replace(known, **fields)

@@ -69,7 +69,7 @@ COMBINATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """Twenty combinations: options, and facts of the cluster."""
 
 
-def of_plan(plan: InstallationPlan) -> Face:  # noqa: C901, PLR0912  one case for each sort
+def of_plan(plan: InstallationPlan) -> Face:
     """Return what `karpenter install` makes in the account, step by step."""
     found: Face = {}
     for each in plan.resources:
@@ -204,7 +204,7 @@ def of_templates(text: str, plan: InstallationPlan) -> Face:
     return found
 
 
-def of_template(template: Mapping[str, Any], plan: InstallationPlan) -> Face:  # noqa: C901  likewise
+def of_template(template: Mapping[str, Any], plan: InstallationPlan) -> Face:
     """Return what one CloudFormation template makes; resources of other services are passed over."""
     resources, arns = template["Resources"], _Names(plan)
 
@@ -219,7 +219,7 @@ def of_template(template: Mapping[str, Any], plan: InstallationPlan) -> Face:  #
                 return arns.policy(given["ManagedPolicyName"])
         raise AssertionError(kind)
 
-    def resolved(value: Any) -> Any:  # noqa: PLR0911  one for each form
+    def resolved(value: Any) -> Any:
         match value:
             case {"Fn::GetAtt": [name, "Arn"]}:
                 return attribute(name)
@@ -244,7 +244,7 @@ def of_template(template: Mapping[str, Any], plan: InstallationPlan) -> Face:  #
     return found
 
 
-def _of_resource(  # noqa: C901, PLR0911  one for each type
+def _of_resource(  # noqa: PLR0911  one for each type
     kind: str, given: Any, queues: dict[str, str], found: Face
 ) -> Face:
     match kind:
@@ -280,7 +280,7 @@ def _of_resource(  # noqa: C901, PLR0911  one for each type
     return {}
 
 
-def of_cdk(template: Mapping[str, Any], plan: InstallationPlan) -> Face:  # noqa: C901  likewise
+def of_cdk(template: Mapping[str, Any], plan: InstallationPlan) -> Face:
     """Return what the add-on of a synthesised stack makes, with what it needs of the cluster."""
     parsed, arns, facts = parse(json.dumps(template)), _Names(plan), plan.facts
     named = {"AWS::IAM::Role": "RoleName", "AWS::IAM::InstanceProfile": "InstanceProfileName"}
@@ -331,7 +331,6 @@ _OF_CLUSTER = {"AWS::IAM::OIDCProvider", "AWS::EKS::Addon", "Custom::AWSCDK-EKS-
 
 
 def _read_texts(properties: Any) -> Any:
-    """Return properties with documents read that are written as text."""
     if isinstance(properties, dict):
         return {key: _read_texts(value) for key, value in properties.items()}
     if isinstance(properties, list):
@@ -463,8 +462,7 @@ def _key(key: str) -> str:
     return key if key[:1] == '"' else f'"{key}"'
 
 
-def _terraform_resource(kind: str, given: Any, found: Face) -> None:  # noqa: C901, PLR0912  likewise
-    """Add what one resource of Terraform says."""
+def _terraform_resource(kind: str, given: Any, found: Face) -> None:  # noqa: C901  likewise
     match kind:
         case "aws_iam_role":
             role = {"trust": given["assume_role_policy"], "attached": set(), "inline": {}}

@@ -225,7 +225,6 @@ def test_the_templates_of_eksdemo() -> None:
 
 
 def record(revision: int = 1) -> ReleaseRecord:
-    """Return a revision."""
     return ReleaseRecord(
         name="karpenter",
         namespace="kube-system",

@@ -7,7 +7,7 @@ CDK needs node: its test has the same table, and is marked ``cdk``.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +15,7 @@ import yaml
 
 from karpenter.install.cloudformation import render_cloudformation
 from karpenter.install.options import InstallationOptions
-from karpenter.install.plan import make_plan
+from karpenter.install.plan import InstallationPlan, make_plan
 from karpenter.install.resources import KubernetesObject
 from karpenter.install.script import render_script
 from karpenter.install.terraform import module_files, terraform_files
@@ -23,6 +23,7 @@ from tests.helm import Helm
 from tests.unit.cdk.synth import need_cdk, synthesised
 from tests.unit.install.faces import (
     COMBINATIONS,
+    Face,
     hcl,
     of_cdk,
     of_plan,
@@ -31,10 +32,6 @@ from tests.unit.install.faces import (
     of_terraform,
 )
 from tests.unit.install.test_plan import FACTS, ISSUER, plan
-
-if TYPE_CHECKING:
-    from karpenter.install.plan import InstallationPlan
-    from tests.unit.install.faces import Face
 
 MODULE = Path(__file__).parents[3] / "deploy" / "terraform" / "karpenter"
 CUT_NAME = (
@@ -54,7 +51,6 @@ LINKED_ROLE = {"var.create_spot_service_linked_role ? 1 : 0": 1}
 
 
 def planned(name: str) -> InstallationPlan:
-    """Return the plan of one of the combinations."""
     return as_planned(*COMBINATIONS[name])
 
 

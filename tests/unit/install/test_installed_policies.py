@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import boto3
 import msgspec
@@ -14,16 +14,12 @@ from karpenter.base.clock import SystemClock
 from karpenter.install.account import AccountApi
 from karpenter.install.apply import Installer
 from karpenter.install.options import InstallationFacts, InstallationOptions
-from karpenter.install.plan import make_plan
+from karpenter.install.plan import InstallationPlan, make_plan
 from tests.unit.cloud.aws.policy.authorizing import Gate
 from tests.unit.cloud.aws.policy.evaluator import granted, uses
 from tests.unit.cloud.aws.policy.test_policy import Life
-from tests.unit.cloud.aws.world import CLUSTER, embedded
+from tests.unit.cloud.aws.world import CLUSTER, World, embedded
 from tests.unit.install.test_plan import ISSUER
-
-if TYPE_CHECKING:
-    from karpenter.install.plan import InstallationPlan
-    from tests.unit.cloud.aws.world import World
 
 
 def plan_for(world: World, **options: Any) -> InstallationPlan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,7 +16,7 @@ from karpenter.install.options import (
     _fnv1a_32,
     truncate_unique,
 )
-from karpenter.install.plan import make_plan
+from karpenter.install.plan import InstallationPlan, make_plan
 from karpenter.install.resources import (
     AwsAuthMapping,
     EksAccessEntry,
@@ -28,9 +28,6 @@ from karpenter.install.resources import (
     OpenIDConnectProvider,
     SqsQueue,
 )
-
-if TYPE_CHECKING:
-    from karpenter.install.plan import InstallationPlan
 
 ISSUER = "oidc.eks.us-west-2.amazonaws.com/id/EXAMPLE"
 FACTS = InstallationFacts(

@@ -46,12 +46,10 @@ DEPLOYMENTS = untyped("apps/v1", "deployments", kind="Deployment", namespaced=Tr
 
 
 def chance() -> Random:
-    """Chance that repeats itself."""
     return Random(1)  # noqa: S311  jitter is no secret
 
 
 def config(name: str, **data: str) -> dict[str, Any]:
-    """Return a ConfigMap."""
     return {"metadata": {"name": name, "namespace": "default"}, "data": data}
 
 
@@ -64,7 +62,6 @@ def pod(name: str, **labels: str) -> dict[str, Any]:
 
 
 def template(name: str, container: str, **labels: str) -> dict[str, Any]:
-    """Return a PodTemplate."""
     spec = {"containers": [{"name": container, "image": "none"}]}
     return {
         "metadata": {"name": name, "labels": {"a": "1"}},
@@ -78,7 +75,6 @@ def priority(name: str) -> dict[str, Any]:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Wait for something to become true."""
     async with asyncio.timeout(20):
         while not true():  # noqa: ASYNC110  whatever makes it true has no event
             await asyncio.sleep(0.01)
@@ -86,7 +82,6 @@ async def until(true: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run something beside a block."""
     task = asyncio.create_task(work)
     try:
         yield

@@ -35,7 +35,6 @@ LONG_AGO, LATER = NOW - timedelta(days=400), NOW + timedelta(days=9)
 
 
 def files(folder: Path, name: str, issued: trustme.LeafCert) -> Certificate:
-    """Write a certificate and its key."""
     certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
     issued.cert_chain_pems[0].write_to_path(str(certificate))
     issued.private_key_pem.write_to_path(str(key))
@@ -65,7 +64,6 @@ async def served(authority: trustme.CA, shown: Certificate, *, demands: bool = F
 
 
 async def said(url: str, ca_file: str, shown: Certificate | None = None) -> Exception:
-    """Return the error of a request."""
     transport = HttpTransport(
         Endpoint(server=url, trust=Trust(ca_file=ca_file)), StaticCredentials(certificate=shown)
     )

@@ -30,7 +30,6 @@ PLAIN_PODS = untyped("v1", "pods", kind="Pod", namespaced=True)
 
 
 def now() -> float:
-    """Return virtual seconds since the start."""
     return asyncio.get_running_loop().time()
 
 

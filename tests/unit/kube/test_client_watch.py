@@ -15,18 +15,15 @@ ASKED = Request(method="GET", path="/api/v1/pods")
 
 
 async def lines_of(*lines: bytes) -> AsyncGenerator[bytes, None]:
-    """Stream some lines."""
     for line in lines:
         yield line
 
 
 def line(type_: str, **item: Any) -> bytes:
-    """Write one line of a watch."""
     return json.dumps({"type": type_, "object": item}).encode()
 
 
 async def read(*lines: bytes) -> list[WatchEvent[Pod]]:
-    """Read a whole watch."""
     return [event async for event in read_events(target_of(Pod), ASKED, lines_of(*lines))]
 
 

@@ -40,7 +40,6 @@ class Scripted:
         self.closed = asyncio.Event()
 
     async def handle(self, request: Request) -> Response | Streaming:
-        """Answer."""
         self.seen.append(request)
         if request.path == "/watch":
             return Streaming(lines=self._play())
@@ -71,7 +70,6 @@ def served(authority: Authority) -> Certificate:
 async def connected(
     port: Port, trust: Trust, *, proxy: str = "", certificate: Certificate | None = None, token: str = TOKEN
 ) -> AsyncIterator[HttpTransport]:
-    """Connect to a port."""
     endpoint = Endpoint(server=port.url, trust=trust, proxy=proxy)
     transport = HttpTransport(endpoint, StaticCredentials(token=token, certificate=certificate))
     try:
@@ -324,7 +322,6 @@ class Changing:
         self.refused: list[Pairs] = []
 
     async def headers(self) -> Pairs:
-        """Return the present token."""
         return (("authorization", self.tokens[0]),)
 
     async def renew(self, refused: Pairs) -> bool:

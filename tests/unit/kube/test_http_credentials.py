@@ -2,22 +2,17 @@
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from structlog.typing import EventDict
 
-from karpenter.kube.http import Certificate, StaticCredentials, TokenFile, bearer
+from karpenter.kube.http import Certificate, Credentials, StaticCredentials, TokenFile, bearer
 from karpenter_local.virtual import VirtualClock
-
-if TYPE_CHECKING:
-    from karpenter.kube.http import Credentials
 
 CERTIFICATE = Certificate("a.crt", "a.key")
 
 
 def write(file: Path, text: str | None) -> None:
-    """Rewrite a file, or remove it."""
     if text is None:
         file.unlink()
     else:

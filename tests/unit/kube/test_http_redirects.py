@@ -24,7 +24,6 @@ REAL_TIME = True
 
 @asynccontextmanager
 async def served(answer: Callable[[web.BaseRequest], Awaitable[web.Response]]) -> AsyncIterator[str]:
-    """Serve on loopback."""
     runner = web.ServerRunner(web.Server(answer), shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -59,7 +58,6 @@ async def test_a_redirect_is_not_followed(status: int) -> None:
 
 
 def kubeconfig(folder: Path, server: str) -> str:
-    """Write a kubeconfig with this server, and return its path."""
     config = {
         "current-context": "x",
         "contexts": [{"name": "x", "context": {"cluster": "y"}}],

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from structlog.typing import EventDict
@@ -14,11 +14,8 @@ from karpenter.api.pod import Pod
 from karpenter.kube.client import Client
 from karpenter.kube.errors import UndecodableResponse, Unreachable
 from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
-from karpenter.kube.rest import Request, Response, Selection, untyped
+from karpenter.kube.rest import Plain, Request, Response, Selection, untyped
 from tests.unit.kube.toy import Toy, status
-
-if TYPE_CHECKING:
-    from karpenter.kube.rest import Plain
 
 NODES = untyped("v1", "nodes", kind="Node", namespaced=False)
 
@@ -30,7 +27,6 @@ class Story:
         self.heard: list[str] = []
 
     def __call__(self, event: InformerEvent[Any]) -> None:
-        """Note an event."""
         self.heard.append(f"{'+' if isinstance(event, InformerUpdate) else '-'}{event.key}")
 
 

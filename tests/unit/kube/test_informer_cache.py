@@ -15,12 +15,10 @@ PODS = untyped("v1", "pods", kind="Pod", namespaced=True)
 
 
 def pod(version: int | str, *, name: str = "a", uid: str = "u1") -> Plain:
-    """Return a pod at a version."""
     return {"metadata": {"namespace": "ns", "name": name, "uid": uid, "resourceVersion": str(version)}}
 
 
 def change(type_: Literal["ADDED", "MODIFIED", "DELETED"], item: Plain) -> WatchChange[Plain]:
-    """Return a watch event."""
     return WatchChange(type_, PODS.identify(item), item)
 
 
@@ -31,7 +29,6 @@ class Story:
         self.heard: list[str] = []
 
     def __call__(self, event: InformerEvent[Plain]) -> None:
-        """Note an event."""
         meta = event.object["metadata"]
         told = "seen" if isinstance(event, InformerUpdate) else "removed"
         self.heard.append(f"{told} {meta['name']} {meta['uid']}@{meta['resourceVersion']}")
@@ -52,7 +49,6 @@ def story(cache: Cache[Plain]) -> Story:
 
 
 def list_(cache: Cache[Plain], *items: Plain, at: int) -> None:
-    """Take in a whole list."""
     cache.completed({cache.listed(item) for item in items}, str(at))
 
 

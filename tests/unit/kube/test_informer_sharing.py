@@ -43,7 +43,6 @@ def word(text: str) -> str:
 
 
 def fresh(value: Any) -> Any:
-    """Return a copy that shares nothing."""
     return msgspec.convert(msgspec.json.decode(msgspec.json.encode(value)), Branch)
 
 

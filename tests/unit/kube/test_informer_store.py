@@ -6,12 +6,10 @@ OLD, NEW = ObjectVersion("u", "1"), ObjectVersion("u", "2")
 
 
 def by_node(pod: dict[str, str]) -> tuple[str, ...]:
-    """Index pods by the node they are on."""
     return (pod["node"],) if "node" in pod else ()
 
 
 def letters(word: str) -> str:
-    """Index a word by each of its letters."""
     return word
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -16,15 +16,12 @@ from structlog.typing import EventDict
 
 from karpenter.kube import execplugin
 from karpenter.kube.errors import NotConfigured
-from karpenter.kube.http import Credentials, HttpTransport, bearer
+from karpenter.kube.http import Certificate, Credentials, HttpTransport, bearer
 from karpenter.kube.kubeconfig import Cluster, find_cluster, from_kubeconfig, in_cluster
 from karpenter.kube.rest import Request
 from tests.unit.kube.certificates import Authority
 from tests.unit.kube.toy import Toy
 from tests.unit.kube.wire import listening
-
-if TYPE_CHECKING:
-    from karpenter.kube.http import Certificate
 
 REAL_TIME = True
 
@@ -42,19 +39,15 @@ class Hands:
         self.passed = 0.0
 
     def now(self) -> datetime:
-        """Return the time."""
         return self.start + timedelta(seconds=self.passed)
 
     def monotonic(self) -> float:
-        """Return the seconds that passed."""
         return self.passed
 
     def boottime(self) -> float:
-        """Return the same."""
         return self.passed
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
         self.passed += seconds
 
 
@@ -72,7 +65,6 @@ def kubeconfig(
     name: str = "config",
     cluster: Mapping[str, Any] = NOTHING,
 ) -> str:
-    """Write a kubeconfig with one context."""
     return write(
         folder / name,
         {
@@ -87,12 +79,10 @@ def kubeconfig(
 
 
 async def load(path: str, *, context: str = "", environ: dict[str, str] | None = None) -> Cluster:
-    """Read a kubeconfig."""
     return await from_kubeconfig(path, context=context, environ=environ or {}, clock=Hands())
 
 
 def read(file: str) -> str:
-    """Return what is in a file."""
     return Path(file).read_text()
 
 
@@ -389,11 +379,9 @@ class Plugin:
 
     @property
     def runs(self) -> int:
-        """How often it ran."""
         return len(self._runs.read_text())
 
     def gives(self, **status: str) -> None:
-        """Say what the next run gives."""
         self._gives.write_text(json.dumps(status))
 
 
@@ -409,7 +397,6 @@ def until(seconds: float) -> str:
 
 
 async def start(tmp_path: Path, plugin: Plugin, clock: Hands) -> Credentials:
-    """Read a kubeconfig with a plugin."""
     found = await from_kubeconfig(kubeconfig(tmp_path, user=plugin.user), environ={}, clock=clock)
     return found.credentials
 

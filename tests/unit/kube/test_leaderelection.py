@@ -17,7 +17,6 @@ KEY = "kube-system/karpenter"
 
 
 def now() -> float:
-    """Return virtual seconds since the start."""
     return asyncio.get_running_loop().time()
 
 
@@ -39,7 +38,6 @@ class Candidate:
         self.ended: float | None = None
 
     async def work(self) -> None:
-        """Work until told to stop."""
         self.began = now()
         try:
             await asyncio.Event().wait()
@@ -47,7 +45,6 @@ class Candidate:
             self.ended = now()
 
     def start(self) -> asyncio.Task[None]:
-        """Run for office."""
         return asyncio.create_task(self.election.lead(self.work))
 
 
@@ -58,7 +55,6 @@ async def end(task: asyncio.Task[None]) -> None:
 
 
 def spec(toy: Toy) -> dict[str, Any]:
-    """Return what the lease says."""
     held: dict[str, Any] = toy.objects["leases"][KEY]["spec"]
     return held
 

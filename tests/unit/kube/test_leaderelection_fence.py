@@ -35,7 +35,6 @@ class SlowToy(Toy):
     late = 0.0
 
     async def handle(self, request: Request) -> Response | Streaming:
-        """Carry out the request, then wait."""
         response = await super().handle(request)
         await asyncio.sleep(self.late)
         return response
@@ -65,11 +64,9 @@ class Leader:
         self.slow_paths += 1
 
     async def write(self) -> None:
-        """Change a node."""
         await self.client.patch(Node, "n1", CHANGE)
 
     def start(self) -> asyncio.Task[None]:
-        """Run for office."""
         return asyncio.create_task(self.election.lead(asyncio.Event().wait))  # type: ignore[arg-type]  # what it returns is of no interest
 
     def writes(self) -> list[str]:

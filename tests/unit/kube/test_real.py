@@ -35,7 +35,6 @@ async def ready(client: Client) -> None:
 
 
 async def clean(client: Client) -> None:
-    """Remove what a scenario left."""
     here = Selection(namespace="default")
     for kind in (CONFIGS, DEPLOYMENTS):
         for item in (await client.list(kind, here)).items:

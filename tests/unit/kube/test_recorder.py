@@ -22,7 +22,6 @@ NODE = ObjectReference(api_version="v1", kind="Node", name="n1", uid="v")
 
 
 def evicted(about: ObjectReference = POD, **fields: Any) -> RecordedEvent:
-    """Return an occurrence."""
     return RecordedEvent(
         about=about, **{"type": "Normal", "reason": "Evicted", "message": "Evicted pod: Drifted", **fields}
     )

@@ -16,12 +16,10 @@ ANY = untyped("apps/v1", "deployments", kind="Deployment", namespaced=True)
 
 
 def page(*items: object, **metadata: Any) -> bytes:
-    """Write a list."""
     return json.dumps({"kind": "PodList", "metadata": metadata, "items": list(items)}).encode()
 
 
 def named(name: str, **fields: Any) -> dict[str, Any]:
-    """Return an object of that name."""
     return {"metadata": {"name": name, "namespace": "shop", "uid": "u", "resourceVersion": "7"}, **fields}
 
 

@@ -37,7 +37,6 @@ def status(code: int, reason: str, message: str = "", **details: Any) -> Respons
 
 
 def answer(body: Plain, code: int = 200) -> Response:
-    """Return a success."""
     return Response(status=code, headers=JSON, body=json.dumps(body).encode())
 
 
@@ -93,7 +92,6 @@ class Toy:
         self.faults.append(once)
 
     def cut(self) -> None:
-        """End every open watch."""
         self.generation += 1
         self._wake()
 
@@ -110,7 +108,6 @@ class Toy:
     # What a client asks of it.
 
     async def handle(self, request: Request) -> Response | Streaming:
-        """Answer a request."""
         self.requests.append(request)
         if self.answers_after:
             await asyncio.sleep(self.answers_after)
@@ -244,7 +241,6 @@ class Toy:
 
     @staticmethod
     def _parse(path: str) -> tuple[str, str, str, str]:
-        """Return collection, namespace, name and subresource."""
         parts = path.strip("/").split("/")
         parts = parts[2:] if parts[0] == "api" else parts[3:]
         namespace = ""
@@ -255,7 +251,6 @@ class Toy:
 
 
 def merge(item: Plain, changes: Plain) -> Plain:
-    """Apply a merge patch."""
     merged = dict(item)
     for key, value in changes.items():
         if value is None:

@@ -81,7 +81,6 @@ async def _stream(incoming: web.BaseRequest, answer: Streaming, port: Port) -> w
 
 
 def _client(incoming: web.BaseRequest) -> str:
-    """Return the name in the client's certificate."""
     assert incoming.transport is not None
     shown: dict[str, Any] = incoming.transport.get_extra_info("peercert") or {}
     return next(

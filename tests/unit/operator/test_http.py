@@ -34,7 +34,6 @@ class Asked:
         )
 
     async def get(self, what: str, path: str) -> tuple[int, str]:
-        """Return the answer to a request."""
         url = f"http://127.0.0.1:{self.endpoints.ports[what]}{path}"
         async with aiohttp.ClientSession() as session, session.get(url) as response:
             return response.status, await response.text()
@@ -45,7 +44,6 @@ class Asked:
 
 @asynccontextmanager
 async def asked(*, profiling: bool = False, limits: ConnectionLimits | None = None) -> AsyncIterator[Asked]:
-    """Serve for a while."""
     serving = Asked(profiling=profiling, limits=limits or ConnectionLimits())
     await serving.endpoints.start()
     try:

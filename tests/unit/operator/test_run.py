@@ -14,7 +14,7 @@ from karpenter.api.cluster import Lease
 from karpenter.base.clock import SystemClock
 from karpenter.kube.errors import NotConfigured
 from karpenter.kube.leaderelection import LeadershipLost
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.rest import MergePatch, Request, Response
 from karpenter.operator.options import SettingError, parse_settings
 from karpenter.operator.run import OperatorProcess, OperatorTarget, resident, run
 from karpenter.telemetry.metrics import runtime
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from karpenter.kube.rest import Request, Response
 
 FREE_PORTS = {"metrics-port": "0", "health-probe-port": "0"}
 LOCK = "karpenter-leader-election"
@@ -46,7 +45,6 @@ class NotedRequests(InProcess):
         self.paths: list[str] = []
 
     async def send(self, request: Request) -> Response:
-        """Note the path, and send."""
         self.paths.append(request.path)
         return await super().send(request)
 
@@ -88,7 +86,6 @@ def in_cluster(
 
 
 async def holder(cluster: LocalCluster) -> str:
-    """Return who holds the lease."""
     return (await cluster.client.get(Lease, LOCK, namespace="kube-system")).spec.holder_identity
 
 

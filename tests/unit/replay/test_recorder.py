@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from karpenter.api.meta import ObjectReference
 from karpenter.controllers.controller import InlineExecutor, RecordingExecutor
-from karpenter.core.disruption.disrupt import disrupt
+from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
 from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.effects import Announce
@@ -28,14 +28,12 @@ from tests.unit.telemetry.clocks import HandClock
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from karpenter.core.disruption.disrupt import DisruptionDecision
 
 NOON = datetime(2025, 1, 1, 12, tzinfo=UTC)
 CLASS = NodeClass(group="karpenter.kwok.sh", kind="KWOKNodeClass", name="default", ready=True)
 
 
 def recorder(path: Path, store: ClusterState) -> FlightRecorder:
-    """Return a recorder that has begun."""
     made = FlightRecorder(path, limit=2**30, store=store, serves=[], clock=HandClock())
     made.open()
     return made
@@ -120,7 +118,6 @@ async def test_a_decision_that_fails(tmp_path: Path) -> None:
         """Breaks down over every question."""
 
         async def run(self, compute: Any) -> Any:
-            """Break down."""
             raise ArithmeticError(str(compute.func.__name__))
 
     with pytest.raises(ArithmeticError, match="disrupt"):

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from karpenter.api.manifests import documents, read_object, render_documents
 from karpenter.core.provisioning.provisioner import ProvisioningSettings
-from karpenter.core.state.cluster import view_of
+from karpenter.core.state.cluster import ClusterView, view_of
 from karpenter.shadow.binding import bind_pods, least_wanted
 from tests.unit.changeover.objects import NOW, machine, pod
-
-if TYPE_CHECKING:
-    from karpenter.core.state.cluster import ClusterView
 
 SELF = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
 APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [SELF]}}
 
 
 def view(*plain: dict[str, Any]) -> ClusterView:
-    """Return a cluster of these objects."""
     found = [read_object(each) for each in documents(render_documents(list(plain)), "test")]
     return view_of([each for each in found if each is not None])
 
 
 def waiting(name: str, **spec: Any) -> dict[str, Any]:
-    """Return a pod that waits."""
     body = pod(name, "", cpu="2")
     body["metadata"]["labels"] = {"app": "web"}
     body["spec"] |= spec
@@ -38,7 +33,6 @@ def waiting(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def alone(name: str, node: str) -> dict[str, Any]:
-    """Return a pod of no workload."""
     body = pod(name, node, cpu="4")
     body["metadata"]["ownerReferences"] = []
     return body
@@ -106,7 +100,6 @@ def test_a_node_that_discourages_pods_comes_last() -> None:
 
 
 def ready(name: str, node: str, since: str, cost: str = "") -> dict[str, Any]:
-    """Return a pod that serves."""
     body = pod(name, node)
     body["metadata"]["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": cost} if cost else {}
     body["status"]["conditions"] = [

@@ -47,7 +47,6 @@ class _Sells:
     repair_policies = ()
 
     async def catalog(self, _pool: Any) -> Any:
-        """Return the catalogue."""
         return load_catalog("kwok")
 
     def __getattr__(self, name: str) -> Any:
@@ -147,7 +146,6 @@ async def test_a_pod_that_the_shadow_evicts_waits_and_is_bound_again() -> None:
 
 
 def web(name: str, node: str, since: str = LATER) -> dict[str, Any]:
-    """Return a pod that serves."""
     body = pod(name, node)
     body["metadata"]["labels"] = {"app": "web"}
     body["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": since}]

@@ -10,19 +10,17 @@ import pytest
 from click.testing import CliRunner
 
 from karpenter.cli import main
-from karpenter.shadow.account import ShadowAccount, ShadowAction, ShadowStarted
+from karpenter.shadow.account import ShadowAccount, ShadowAction, ShadowStarted, Side
 from karpenter.shadow.report import BadRecord, read_record, sentence, sum_up
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from karpenter.shadow.account import Side
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def after(minutes: float) -> datetime:
-    """Return a moment after noon."""
     return NOON + timedelta(minutes=minutes)
 
 

@@ -16,13 +16,10 @@ class HandClock:
         return NOON + timedelta(seconds=self.seconds)
 
     def monotonic(self) -> float:
-        """Return seconds since noon."""
         return self.seconds
 
     def boottime(self) -> float:
-        """Return the same."""
         return self.seconds
 
     async def sleep(self, seconds: float) -> None:
-        """Let the time pass at once."""
         self.seconds += seconds

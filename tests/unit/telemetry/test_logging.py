@@ -126,7 +126,6 @@ class Terminal(io.StringIO):
     """A stream that a person looks at."""
 
     def isatty(self) -> bool:
-        """Say yes."""
         return True
 
 

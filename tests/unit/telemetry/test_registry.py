@@ -28,7 +28,6 @@ LABELS = ProviderLabels(
 
 
 def text(metrics: Metrics) -> str:
-    """Return what Prometheus would read."""
     return metrics.exposition().decode()
 
 

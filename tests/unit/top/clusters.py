@@ -6,21 +6,17 @@ from datetime import UTC, datetime, timedelta
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.core.state.cluster import view_of
-from karpenter.top.model import node_rows
+from karpenter.core.state.cluster import ClusterView, view_of
+from karpenter.top.model import NodeRow, node_rows
 from karpenter_local.testing.builders import manifest_pod
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from karpenter.api.pod import Pod
-    from karpenter.core.state.cluster import ClusterView
-    from karpenter.top.model import NodeRow
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 ROOM = {"cpu": "4", "memory": "16Gi", "pods": "58"}
@@ -51,7 +47,6 @@ def node(name: str, labels: dict[str, str] | None = None, **more: Any) -> Node:
 
 
 def claim(name: str, **more: Any) -> NodeClaim:
-    """Return a NodeClaim that is launched."""
     labels = more.pop("labels", {})
     return convert(
         {
@@ -75,7 +70,6 @@ def pod(name: str, on: str = "", cpu: str = "1", **more: Any) -> Pod:
 
 
 def view(*objects: Any) -> ClusterView:
-    """Return a cluster of these objects."""
     return view_of(objects)
 
 

@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from karpenter.top.advice import Advice, LastDecision, NodeAdvice, PendingPod
 from karpenter.top.frame import TopFrame
 from karpenter.top.model import node_rows
-from karpenter.top.snapshot import TopOptions, take
+from karpenter.top.snapshot import TopOptions, TopSnapshot, take
 from tests.unit.top.clusters import NOW, ago, node, pod, printed, view
-
-if TYPE_CHECKING:
-    from karpenter.top.snapshot import TopSnapshot
 
 LABELS = {
     "node.kubernetes.io/instance-type": "m5.xlarge",

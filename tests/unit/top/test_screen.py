@@ -77,7 +77,6 @@ async def test_ctrl_c_ends_also_while_words_are_typed() -> None:
 
 class _Refusing(StaticFeed):
     async def start(self) -> None:
-        """Say that there is no cluster."""
         raise NotConfigured("no cluster is there")
 
 

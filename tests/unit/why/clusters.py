@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from karpenter.api.manifests import render_documents
 from karpenter.cli import main
@@ -13,7 +13,6 @@ from karpenter.cli import main
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from click.testing import Result
 
 NOW = "2026-03-02T12:00:00Z"  # a Monday
 MONTH = 730
@@ -142,7 +141,6 @@ def ask(target: str, objects: list[dict[str, Any]], folder: Path, *arguments: st
 
 
 def answer(target: str, objects: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
-    """Return the explanation as data."""
     result = ask(target, objects, folder, "-o", "json")
     assert result.exit_code in {0, 1}, result.output
     found: dict[str, Any] = json.loads(result.stdout)

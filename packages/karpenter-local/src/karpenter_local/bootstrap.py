@@ -19,7 +19,6 @@ _INTENT = WriteOptions(manager="kube-apiserver")
 
 
 def fill(backend: Backend) -> None:
-    """Create what is missing."""
     for name in NAMESPACES:
         _ensure(backend, "", "namespaces", {"metadata": {"name": name}})
     for name, value, described in _PRIORITIES:

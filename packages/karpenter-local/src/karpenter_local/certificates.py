@@ -47,7 +47,6 @@ class CertificateAuthority:
 
     @property
     def certificate(self) -> bytes:
-        """What others must trust, in PEM."""
         return self._ca.cert_pem.bytes()
 
     def issue(

@@ -60,7 +60,6 @@ def container_environment(pod: Mapping[str, Any]) -> dict[str, str]:
 def process_environment(
     pod: Mapping[str, Any], *, kubeconfig: str, role: str, token: str, around: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the environment of the process that stands for a pod."""
     found = {**around, **container_environment(pod)}
     # Ports of a pod are its own; on this machine any two free ones do.
     found |= {"METRICS_PORT": "0", "HEALTH_PROBE_PORT": "0", "KUBECONFIG": kubeconfig}

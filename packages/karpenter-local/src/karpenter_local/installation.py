@@ -21,7 +21,7 @@ from karpenter.chart.chart import manifests
 from karpenter.chart.tree import Release
 from karpenter.chart.values import values_of
 from karpenter.kube.errors import AlreadyExists, KubeError, NotFound
-from karpenter.kube.rest import MergePatch, Selection, StrategicPatch, untyped
+from karpenter.kube.rest import MergePatch, Selection, StrategicPatch, Target, untyped
 from karpenter_local.kubelet import status
 from karpenter_local.kubelet.machine import render_micro
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from karpenter.base.clock import Clock
     from karpenter.kube.client import Client
-    from karpenter.kube.rest import Target
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -112,7 +111,6 @@ class _Shown:
         self._renewed: float | None = None
 
     async def follow(self) -> None:
-        """Look again and again."""
         while True:
             await asyncio.sleep(_PERIOD)
             try:

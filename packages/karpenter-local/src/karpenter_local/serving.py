@@ -17,19 +17,17 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.operator.options import parse_settings
 from karpenter_local import kubeconfig
-from karpenter_local.apiserver.notice import KUBERNETES, ClusterFacts
+from karpenter_local.apiserver.notice import KUBERNETES, ClusterDirectory, ClusterFacts
 from karpenter_local.deployed import OPERATOR_LOG
 from karpenter_local.installation import installed, log_of
 from karpenter_local.kubelet.settings import KubeletSettings
-from karpenter_local.sandbox.options import ClusterOptions, KwokOptions
+from karpenter_local.sandbox.options import AwsOptions, CloudOptions, ClusterOptions, KwokOptions
 from karpenter_local.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
-    from karpenter_local.apiserver.notice import ClusterDirectory
-    from karpenter_local.sandbox.options import AwsOptions, CloudOptions
 
 _SEED_BITS: Final = 63
 _SINGLE_REPLICA: Final = {"disable-leader-election": "true"}

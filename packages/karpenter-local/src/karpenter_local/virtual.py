@@ -93,7 +93,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._clock_resolution = _TICK / 2
 
     def time(self) -> float:
-        """Return virtual seconds since the start."""
         return self._jumping.elapsed
 
     def hold(self, seconds: float) -> None:
@@ -144,7 +143,6 @@ class VirtualClock:
         self._loop = running
 
     def now(self) -> datetime:
-        """Return the virtual time, in UTC."""
         return self._loop.start + timedelta(seconds=self._loop.time())
 
     def monotonic(self) -> float:
@@ -178,7 +176,6 @@ class WrongClock:
         return self._right.now() + timedelta(seconds=self.ahead)
 
     def monotonic(self) -> float:
-        """Return seconds that only ever grow."""
         return self._right.monotonic()
 
     def boottime(self) -> float:
@@ -186,5 +183,4 @@ class WrongClock:
         return self._right.boottime()
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
         await self._right.sleep(seconds)

@@ -22,12 +22,10 @@ SCALABLE = {"apiGroup": "apps", "kind": "Deployment", "name": "web"}
 
 
 def good(what: str, changes: dict[str, Any], base: dict[str, Any] = BUFFER) -> Case:
-    """An object that is accepted."""
     return Case(what=what, plain=changed(base, changes))
 
 
 def bad(what: str, field: str, changes: dict[str, Any], base: dict[str, Any] = BUFFER, **more: Any) -> Case:
-    """An object that is refused."""
     return Case(what=what, plain=changed(base, changes), field=field, **more)
 
 

@@ -18,12 +18,10 @@ CLAIM: dict[str, Any] = {
 
 
 def good(what: str, changes: dict[str, Any], **more: Any) -> Case:
-    """A claim that is accepted."""
     return Case(what=what, plain=changed(CLAIM, changes), **more)
 
 
 def bad(what: str, field: str, changes: dict[str, Any], **more: Any) -> Case:
-    """A claim that is refused."""
     return Case(what=what, plain=changed(CLAIM, changes), field=field, **more)
 
 

@@ -25,12 +25,10 @@ INTERFACES = "spec.networkInterfaces"
 
 
 def good(what: str, changes: dict[str, Any], **more: Any) -> Case:
-    """A class that is accepted."""
     return Case(what=f"EC2: {what}", plain=changed(EC2_CLASS, changes), **more)
 
 
 def bad(what: str, field: str, changes: dict[str, Any], **more: Any) -> Case:
-    """A class that is refused."""
     return Case(what=f"EC2: {what}", plain=changed(EC2_CLASS, changes), field=field, **more)
 
 
@@ -116,7 +114,6 @@ KUBELET = [
 
 
 def _count(path: str, what: str, term: dict[str, Any]) -> list[Case]:
-    """Return how many terms there may be."""
     return [
         good(f"thirty terms for {what}", {path: [term] * 30}),
         bad(f"thirty-one terms for {what}", path, {path: [term] * 31}),

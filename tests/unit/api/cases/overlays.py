@@ -14,12 +14,10 @@ OVERLAY: dict[str, Any] = {
 
 
 def good(what: str, changes: dict[str, Any]) -> Case:
-    """An overlay that is accepted."""
     return Case(what=what, plain=changed(OVERLAY, changes))
 
 
 def bad(what: str, field: str, changes: dict[str, Any], **more: Any) -> Case:
-    """An overlay that is refused."""
     return Case(what=what, plain=changed(OVERLAY, changes), field=field, **more)
 
 

@@ -24,12 +24,10 @@ BUDGETS = "spec.disruption.budgets"
 
 
 def good(what: str, changes: dict[str, Any], **more: Any) -> Case:
-    """A pool that is accepted."""
     return Case(what=what, plain=changed(POOL, changes), **more)
 
 
 def bad(what: str, field: str, changes: dict[str, Any], **more: Any) -> Case:
-    """A pool that is refused."""
     return Case(what=what, plain=changed(POOL, changes), field=field, **more)
 
 

@@ -20,12 +20,10 @@ REFERENCE = ROOT / "docs/reference"
 
 
 def by_name(definition: CustomResourceDefinition) -> str:
-    """Return the name of a definition."""
     return definition.name
 
 
 def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every node of a schema with its path."""
     yield path, schema
     for name, each in schema.get("properties", {}).items():
         yield from nodes(each, f"{path}.{name}")
@@ -40,7 +38,6 @@ def all_nodes(definition: CustomResourceDefinition) -> list[tuple[str, dict[str,
 
 
 def columns(kind: str) -> list[tuple[str, int]]:
-    """Return the columns of a kind, with their priorities."""
     (version,) = next(render(each) for each in DEFINITIONS if each.kind.name == kind)["spec"]["versions"]
     return [(column["name"], column.get("priority", 0)) for column in version["additionalPrinterColumns"]]
 

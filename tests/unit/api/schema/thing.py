@@ -227,10 +227,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The spec after defaults were filled in and unknown fields taken out."""
 
     def object(self, spec: dict[str, Any]) -> dict[str, Any]:
-        """Return a thing with some spec."""
         return {"apiVersion": API_VERSION, "kind": "Thing", "metadata": {"name": self.name}, "spec": spec}
 
 
 def decode_answers(text: bytes) -> list[Answer]:
-    """Read recorded answers."""
     return msgspec.json.decode(text, type=list[Answer])

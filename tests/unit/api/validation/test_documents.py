@@ -12,7 +12,6 @@ from tests.unit.api.cases.pools import POOL, STATIC
 
 
 def outcomes(plain: dict[str, Any], **more: Any) -> list[str]:
-    """Return what is said, as lines."""
     return [str(outcome) for outcome in check_document(Document("f.yaml", plain), **more)]
 
 

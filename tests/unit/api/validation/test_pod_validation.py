@@ -26,7 +26,6 @@ def needing(*terms: dict[str, Any]) -> dict[str, Any]:
 
 
 def term(key: str, operator: str, *values: str) -> dict[str, Any]:
-    """Return a term with one expression."""
     return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
 
 

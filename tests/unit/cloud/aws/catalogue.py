@@ -16,7 +16,6 @@ STRATEGIES = frozenset({"cluster", "partition", "spread"})
 
 @cache
 def every_type() -> dict[str, InstanceTypeInfo]:
-    """Return every type."""
     return {
         facts.name: InstanceTypeInfo(
             facts=facts, cards={0: facts.interfaces}, storage_gb=facts.nvme_gb, strategies=STRATEGIES
@@ -26,12 +25,10 @@ def every_type() -> dict[str, InstanceTypeInfo]:
 
 
 def sold(name: str) -> InstanceTypeInfo:
-    """Return a type."""
     return every_type()[name]
 
 
 def traits(family: str = "AL2023", *, kubelet: dict[str, Any] | None = None, **more: Any) -> Traits:
-    """Return what matters of a class."""
     return Traits(
         region="us-west-2",
         family_name=family,
@@ -43,12 +40,10 @@ def traits(family: str = "AL2023", *, kubelet: dict[str, Any] | None = None, **m
 
 
 def disk(device: str = "/dev/xvda", size: str = "", *, root: bool = False) -> BlockDeviceMapping:
-    """Return a disk of a class."""
     return BlockDeviceMapping(
         device_name=device, root_volume=root, ebs=BlockDevice(volume_size=size) if size else None
     )
 
 
 def interface(card: int = 0, device: int = 0, kind: str = "interface") -> NetworkInterface:
-    """Return a network interface of a class."""
     return NetworkInterface(network_card_index=card, device_index=device, interface_type=kind)

@@ -46,7 +46,6 @@ class ScriptedAws(AwsApi):
         return script(parameters) if callable(script) else script
 
     async def long_poll(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
-        """Answer, as always."""
         return await self.call(service, operation, **parameters)
 
     def asked(self, operation: str) -> list[dict[str, Any]]:
@@ -59,15 +58,12 @@ class ScriptedAws(AwsApi):
 
 
 def instrumented(clock: VirtualClock) -> tuple[ProviderMetrics, Metrics]:
-    """Return provider_metrics, and the instruments behind them."""
     metrics, provider_metrics = Metrics(clock=clock, also=METRICS), ProviderMetrics()
     provider_metrics.use(metrics)
     return provider_metrics, metrics
 
 
 def virtually(work: Callable[[VirtualClock], Awaitable[T]], *, start: datetime = NOW) -> T:
-    """Run work in virtual time."""
-
     async def main() -> T:
         return await work(VirtualClock())
 
@@ -98,7 +94,6 @@ def launched(
     leaving: bool = False,
     node_class: str = "default",
 ) -> NodeClaim:
-    """Return a claim that has a machine."""
     return NodeClaim(
         metadata=ObjectMeta(
             name=name,
@@ -126,7 +121,6 @@ def joined(
     capacity: Mapping[str, str] | None = None,
     leaving: bool = False,
 ) -> Node:
-    """Return the node of an instance."""
     return Node(
         metadata=ObjectMeta(
             name=name,

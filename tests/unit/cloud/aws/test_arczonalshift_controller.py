@@ -41,7 +41,6 @@ def scripted(*answers: list[dict[str, Any]]) -> ScriptedAws:
 
 
 def shifts_of(aws: ScriptedAws, clock: VirtualClock) -> ZonalShiftProvider:
-    """Return what knows of shifts."""
     cluster = EksCluster(aws, AwsSettings(cluster="ours"), ObjectsInMemory(), monotonic=clock.monotonic)
     return ZonalShiftProvider(aws, cluster, clock=clock)
 

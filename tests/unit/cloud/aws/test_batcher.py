@@ -37,7 +37,6 @@ class Sender:
         return [ValueError(each) if each == "bad" else each.upper() for each in questions]
 
     def batch(self, **more: Any) -> RequestBatcher[str, str]:
-        """Return what puts questions together."""
         return RequestBatcher(WINDOW, self.send, measure=lambda *noted: self.measured.append(noted), **more)
 
 

@@ -53,8 +53,6 @@ def world() -> World:
 
 
 def in_it(world: World, work: Any) -> Any:
-    """Run work with reservations."""
-
     async def main() -> Any:
         aws = AwsApi(world.clients)
         try:

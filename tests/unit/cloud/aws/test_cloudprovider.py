@@ -28,7 +28,6 @@ def world() -> World:
 
 
 def ready(status: str, generation: int = 1) -> Condition:
-    """Return the condition of a class."""
     return Condition(type="Ready", status=status, reason="R", message="M", observed_generation=generation)
 
 
@@ -71,8 +70,6 @@ def test_a_class_must_be_ready(change: dict[str, Any], error: type[Exception], p
 
 
 def machine_of(name: str, *requirements: Any, **spec: Any) -> Any:
-    """Return the machine that a launch gives."""
-
     async def work(provider: AwsProvider) -> Any:
         return await provider.launch(claim(M5, *requirements, name=name))
 
@@ -157,7 +154,6 @@ def with_status(**changes: Any) -> Any:
 
 
 def rehashed(found: Any) -> Any:
-    """Return a class with another hash."""
     notes = {**found.metadata.annotations, "karpenter.k8s.aws/ec2nodeclass-hash": "0"}
     return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, annotations=notes))
 

@@ -51,7 +51,6 @@ def asked(account: Account) -> list[str]:
 
 
 def role_of(account: Account) -> str:
-    """Return a role of an account."""
     return f"arn:aws:iam::{account.number}:role/karpenter"
 
 
@@ -121,8 +120,7 @@ class Agent(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+    def log_message(self, *_: object) -> None: ...
 
 
 @pytest.fixture

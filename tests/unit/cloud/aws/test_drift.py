@@ -43,7 +43,6 @@ def instance(**more: Any) -> Instance:
 
 
 def annotated(**annotations: str) -> EC2NodeClass:
-    """Return a class with annotations."""
     found = simple_class()
     return msgspec.structs.replace(
         found, metadata=msgspec.structs.replace(found.metadata, annotations=annotations)
@@ -166,7 +165,6 @@ def test_placement_drift(label: str, group: PlacementGroup | None, expected: str
 
 
 def hashed(**spec: Any) -> str:
-    """Return the hash of a class."""
     return class_hash(node_class(**spec), ca_bundle="Q0E=")
 
 

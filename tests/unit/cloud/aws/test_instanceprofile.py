@@ -33,7 +33,6 @@ class Bench:
         return self.world.iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
 
     def names(self) -> list[str]:
-        """Return the names of all profiles."""
         found = self.world.iam.list_instance_profiles()["InstanceProfiles"]
         return sorted(each["InstanceProfileName"] for each in found)
 

@@ -13,7 +13,6 @@ SEED = Path(__file__).parents[3] / "data" / "seeds" / "controller-policy.json.tx
 
 
 def document(*statements: dict[str, Any]) -> dict[str, Any]:
-    """Return a policy."""
     return {"Version": "2012-10-17", "Statement": list(statements)}
 
 

@@ -79,11 +79,8 @@ def test_a_type_without_a_price_can_be_bought_at_the_price_of_the_user() -> None
 
 
 def prices_after(answers: Mapping[str, Any], work: Any, region: str = "us-west-2", **more: Any) -> Any:
-    """Run work with prices of a region."""
-
     class Asked(ScriptedAws):
         async def run(self, service: str, work: Any) -> Any:  # noqa: ARG002  as it is asked for
-            """Let a function ask."""
             self.calls.append((service, {}))
             found = answers[service]
             if isinstance(found, Exception):

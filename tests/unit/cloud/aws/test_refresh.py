@@ -36,28 +36,22 @@ class Source:
             raise CloudUnreachable(f"no answer about {what}")
 
     async def refresh(self) -> None:
-        """Ask for types."""
         await self._ask("types")
 
     async def refresh_on_demand(self, now: datetime) -> None:
-        """Ask for the price list."""
         assert now >= NOW
         await self._ask("on demand")
 
     async def refresh_spot(self, now: Any) -> None:
-        """Ask for spot prices."""
         assert now >= NOW
         await self._ask("spot")
 
     async def version(self) -> str:
-        """Ask for the version."""
         await self._ask("version")
         return "1.33"
 
 
 def rounds(make: Any, count: int) -> list[float | None]:
-    """Return the waits of some rounds."""
-
     async def main(clock: VirtualClock) -> list[float | None]:
         controller = make(clock)
         return [(await controller.look()).again for _ in range(count)]

@@ -106,7 +106,6 @@ def test_calls_wait_for_their_turn() -> None:
 
 
 async def tagged(world: World, fence: Fence) -> None:
-    """Tag a subnet."""
     aws = AwsApi(world.clients, fence=fence)
     tags = [{"Key": "team", "Value": "shop"}]
     try:
@@ -179,7 +178,6 @@ def test_no_region(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def noted(world: World, operation: str = "DescribeSubnets") -> list[ApiCall]:
-    """Return what is noted of one call."""
     found: list[ApiCall] = []
 
     async def work(provider: AwsProvider) -> None:

@@ -16,8 +16,6 @@ OURS = {"karpenter.sh/discovery": CLUSTER}
 
 
 def find(*plain: dict[str, Any]) -> tuple[SecurityGroup, ...]:
-    """Return what terms select."""
-
     async def main() -> tuple[SecurityGroup, ...]:
         aws = AwsApi(shared_world().clients)
         terms = tuple(convert(each, SecurityGroupSelectorTerm) for each in plain)

@@ -20,7 +20,6 @@ class Clock:
         self.seconds = 0.0
 
     def __call__(self) -> float:
-        """Return the seconds that have passed."""
         return self.seconds
 
 
@@ -30,8 +29,6 @@ def terms(*plain: dict[str, Any]) -> tuple[SubnetSelectorTerm, ...]:
 
 
 def find(world: World, *plain: dict[str, Any]) -> tuple[FoundSubnet, ...]:
-    """Return what terms select."""
-
     async def main() -> tuple[FoundSubnet, ...]:
         aws = AwsApi(world.clients)
         found = await SubnetProvider(aws, seconds=60.0, monotonic=Clock()).find(terms(*plain))

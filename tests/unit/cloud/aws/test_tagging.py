@@ -45,7 +45,6 @@ def instance(*, tags: dict[str, str] | None = None, **more: Any) -> dict[str, An
 
 
 def instances_of(aws: ScriptedAws, clock: VirtualClock) -> InstanceProvider:
-    """Return what looks instances up."""
     return InstanceProvider(aws, cluster="ours", clock=clock, metrics=instrumented(clock)[0])
 
 

@@ -74,7 +74,6 @@ def _descriptions() -> object:
 
 
 def clients_for(aws: EmbeddedAws, account: Account) -> AwsClients:
-    """Return clients that act as an account."""
     shared = Session()
     shared.register_component("data_loader", _descriptions())
     session = boto3.Session(botocore_session=shared, **account.credentials)
@@ -166,7 +165,6 @@ class World:
         return ready
 
     def requests(self, operation: str) -> list[Mapping[str, Any]]:
-        """Return the parameters of every request for an operation."""
         return [call.parameters for call in self.account.calls(operation)]
 
     def template(self, number: int = -1) -> dict[str, Any]:
@@ -215,13 +213,11 @@ def simple_class(**status: Any) -> EC2NodeClass:
 
 
 def pool(name: str = "default", **template: Any) -> NodePool:
-    """Return a pool of the class."""
     spec = PoolTemplateSpec(node_class_ref=REFERENCE, **template)
     return NodePool(metadata=ObjectMeta(name=name), spec=NodePoolSpec(template=NodeClaimTemplate(spec=spec)))
 
 
 def requirement(key: str, operator: str, *values: str, least: int | None = None) -> NodeRequirement:
-    """Return one condition of a claim."""
     return NodeRequirement(key=key, operator=operator, values=values, min_values=least)
 
 
@@ -233,7 +229,6 @@ def claim(
     labels: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> NodeClaim:
-    """Return a claim of the pool."""
     return NodeClaim(
         metadata=ObjectMeta(
             name=name,

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from karpenter.cloud.catalogs.current import CurrentCatalog, LivePricesFailed, ask_aws
+from karpenter.cloud.catalogs.current import CurrentCatalog, LivePricesFailed, Prices, ask_aws
 from karpenter.cloud.catalogs.load import load_catalog
 from tests.unit.cloud.catalogs.ec2.small_region import small_region
 from tests.unit.why.clusters import write_catalogue
-
-if TYPE_CHECKING:
-    from karpenter.cloud.catalogs.current import Prices
 
 NOW = datetime(2026, 10, 1, 12, tzinfo=UTC)
 
@@ -27,14 +23,12 @@ class Asking:
         self.regions: list[str] = []
 
     def ask(self, region: str) -> Prices:
-        """Return prices."""
         self.regions.append(region)
         if self.fails:
             raise LivePricesFailed("no AWS credentials were found")
         return load_catalog("aws:eu-west-1"), {"m5.large": 0.01}
 
     def source(self, name: str, *, live: bool = True) -> CurrentCatalog:
-        """Return a catalogue whose prices are asked here."""
         found = CurrentCatalog(name, live=live, ask=self.ask, clock=lambda: self.now)
         found.load()
         return found

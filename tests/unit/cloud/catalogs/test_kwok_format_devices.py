@@ -14,7 +14,6 @@ ROOT = "resource.kubernetes.io/pcieRoot"
 
 
 def sliced(*names: str, **fields: Any) -> dict[str, Any]:
-    """Return a template of a slice."""
     devices = [
         {"name": name, "attributes": {"numa": {"int": 0}}, "capacity": {"memory": {"value": "16Gi"}}}
         for name in names
@@ -23,7 +22,6 @@ def sliced(*names: str, **fields: Any) -> dict[str, Any]:
 
 
 def named(*names: str) -> list[dict[str, str]]:
-    """Return devices by name."""
     return [{"driver": "gpu.example.com", "pool": "gpus", "device": name} for name in names]
 
 

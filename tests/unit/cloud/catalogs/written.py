@@ -40,5 +40,4 @@ def entry(name: str = "small", *offerings: dict[str, Any], **fields: object) -> 
 
 
 def parse(*entries: object) -> Catalog:
-    """Return the catalogue of the entries."""
     return parse_catalog(json.dumps(entries), file="types.json")

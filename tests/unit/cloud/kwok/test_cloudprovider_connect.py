@@ -21,7 +21,6 @@ connect = find_provider("kwok")
 
 
 def around(objects: Objects, settings: Mapping[str, str] | None = None) -> ProviderContext:
-    """Return what the operator gives a provider."""
     chance = Random(1)  # noqa: S311  chance that can be repeated
     return ProviderContext(
         clock=VirtualClock(), chance=chance, cluster="ours", objects=objects, settings=settings or {}

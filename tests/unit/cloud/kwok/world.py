@@ -58,12 +58,10 @@ FILE = """
 
 
 def catalog(text: str = FILE) -> Catalog:
-    """Return the small catalogue."""
     return parse_catalog(text, file="small.yaml")
 
 
 def node_class(*, ready: str = "True", delay: str | None = None, deleting: bool = False) -> KWOKNodeClass:
-    """Return the class called default."""
     conditions = (Condition(type="Ready", status=ready, message="on purpose"),) if ready else ()
     stamp = VirtualClock().now() if deleting else None
     return KWOKNodeClass(
@@ -89,18 +87,15 @@ class Objects(ObjectsInMemory):
         return await super().get(kind, name, namespace=namespace)
 
     async def create(self, made: Resource) -> None:
-        """Keep an object."""
         self._happens("create", made.name)
         await super().create(made)
 
     async def delete(self, kind: type[Resource], name: str) -> None:
-        """Drop an object."""
         self._happens("delete", name)
         await super().delete(kind, name)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes that there are."""
         return tuple(each for each in self if isinstance(each, Node))
 
     def _happens(self, verb: str, name: str) -> None:
@@ -111,7 +106,6 @@ class Objects(ObjectsInMemory):
 
 
 def need(key: str, *values: str, operator: str = "In") -> NodeRequirement:
-    """Return one requirement."""
     return NodeRequirement(key=key, operator=operator, values=values)
 
 
@@ -121,7 +115,6 @@ def claim(
     requests: Mapping[str, str] | None = None,
     own: Mapping[str, str] | None = None,
 ) -> NodeClaim:
-    """Return a claim for a machine."""
     return NodeClaim(
         metadata=ObjectMeta(
             name=name,

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from karpenter.core.state.cluster import ClusterState
-from karpenter.telemetry.metrics import Metrics, ProviderLabels
+from karpenter.telemetry.metrics import GaugeMetric, Metrics, MetricSpec, ProviderLabels
 from tests.unit.core.lifecycle.objects import CLASS_LABEL
 from tests.unit.telemetry.clocks import HandClock
-
-if TYPE_CHECKING:
-    from karpenter.telemetry.metrics import GaugeMetric, MetricSpec
 
 OURS = [("karpenter.kwok.sh", "KWOKNodeClass")]
 

@@ -34,7 +34,6 @@ class Shown(Showing):
         self.see(*objects)
 
     def see(self, *objects: Any) -> None:
-        """Take objects in."""
         for each in objects:
             self.store.apply(ObjectUpdated(each))
 

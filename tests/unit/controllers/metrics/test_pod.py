@@ -28,7 +28,6 @@ def moment(seconds: float) -> str:
 
 
 def pending(**spec: Any) -> Any:
-    """Return a pod that waits."""
     return pod(meta=BORN, spec={"nodeName": "", **spec}, status={"phase": "Pending"})
 
 

@@ -15,6 +15,7 @@ from karpenter.controllers.metrics.savings import PERIOD, BoundMetrics, CostMetr
 from karpenter.core.disruption.memory import SavingLifetime
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.state.cluster import ObjectDeleted
+from karpenter.telemetry.metrics import CounterMetric, GaugeMetric, MetricSpec
 from karpenter.telemetry.metrics import savings as declared
 from tests.unit.controllers.test_disruption import FixedCatalogs, Harness, drifted, empty
 from tests.unit.core.disruption.clusters import NOW, machine, pod
@@ -22,7 +23,6 @@ from tests.unit.core.disruption.clusters import NOW, machine, pod
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter.telemetry.metrics import CounterMetric, GaugeMetric, MetricSpec
 
 EMPTY = ("delete", "empty", "empty")
 SINGLE = ("replace", "underutilized", "single")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from karpenter.api.labels import (
     ARCH,
@@ -15,7 +15,7 @@ from karpenter.api.labels import (
     REGISTERED,
     ZONE,
 )
-from karpenter.api.meta import Condition, ObjectMeta, OwnerReference
+from karpenter.api.meta import Condition, ObjectMeta, OwnerReference, Resource, ResourceList
 from karpenter.api.node import Node, NodeCondition, NodeSpec, NodeStatus
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus, NodeClassReference
 from karpenter.api.nodepool import (
@@ -28,8 +28,8 @@ from karpenter.api.nodepool import (
     PoolTemplateSpec,
 )
 from karpenter.api.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
-from karpenter.core.disruption.candidates import find_candidates
-from karpenter.core.disruption.disrupt import disrupt
+from karpenter.core.disruption.candidates import Candidate, find_candidates
+from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
 from karpenter.core.disruption.memory import DisruptionMemory, RestPeriod
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
 from karpenter.core.disruption.simulate import Simulator
@@ -38,15 +38,9 @@ from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
-from karpenter.core.state.cluster import view_of
+from karpenter.core.state.cluster import ClusterView, view_of
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
-
-if TYPE_CHECKING:
-    from karpenter.api.meta import Resource, ResourceList
-    from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.disrupt import DisruptionDecision
-    from karpenter.core.state.cluster import ClusterView
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=2)

@@ -10,9 +10,9 @@ import pytest
 from karpenter.api.labels import CAPACITY_TYPE, ZONE
 from karpenter.core.disruption.balanced import PoolTotals
 from karpenter.core.disruption.codes import DisruptionCode
-from karpenter.core.disruption.command import Command
+from karpenter.core.disruption.command import Command, Obstacle
 from karpenter.core.disruption.consolidation import Consolidation, RefusedMove, consolidation_obstacle
-from karpenter.core.disruption.simulate import Simulator
+from karpenter.core.disruption.simulate import SimulationResult, Simulator
 from karpenter.core.model.catalog import Catalog
 from karpenter_local.testing.builders import RESERVATION, instance_type, offering
 from tests.unit.core.disruption.clusters import MARKET, cluster, kind, machine, pod, pool, simulated
@@ -20,8 +20,6 @@ from tests.unit.core.disruption.clusters import MARKET, cluster, kind, machine, 
 if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
-    from karpenter.core.disruption.command import Obstacle
-    from karpenter.core.disruption.simulate import SimulationResult
     from karpenter.core.state.cluster import ClusterView
 
 BOTH = ("on-demand", "spot")
@@ -315,7 +313,6 @@ def test_of_moves_that_scored_too_little_the_best_is_kept() -> None:
 
 
 def _full(count: int) -> list[Any]:
-    """Return small machines, each full of one pod."""
     return [
         *(machine(f"n{at:02}", "small") for at in range(count)),
         *(pod(f"a-{at}", f"n{at:02}", cpu="2") for at in range(count)),

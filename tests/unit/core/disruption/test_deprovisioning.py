@@ -48,7 +48,6 @@ def removed(wanted: int, *machines: list[Resource], marked: frozenset[str] = fro
 
 
 def static(wanted: int, **parts: Any) -> NodePool:
-    """Return a static pool."""
     return pool(spec={"replicas": wanted}, **parts)
 
 

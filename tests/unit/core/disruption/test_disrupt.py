@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import pytest
 
 from karpenter.api.capacitybuffer import CapacityBuffer, CapacityBufferSpec, PodTemplateReference
 from karpenter.api.labels import INITIALIZED, INSTANCE_TYPE, NODES, POD_DELETION_COST
-from karpenter.api.meta import Condition, ObjectMeta
+from karpenter.api.meta import Condition, ObjectMeta, Resource
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.nodepool import Budget, PoolRequirement
+from karpenter.api.nodepool import Budget, NodePool, PoolRequirement
 from karpenter.api.pod import PodCondition, PodStatus, PodTemplate, PodTemplateSpec
 from karpenter.core.disruption.balanced import PoolTotals, balance
 from karpenter.core.disruption.cost import eviction_cost, price_of
@@ -20,10 +18,6 @@ from karpenter.core.model.catalog import Catalog
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, kind, machine, pod, pool
-
-if TYPE_CHECKING:
-    from karpenter.api.meta import Resource
-    from karpenter.api.nodepool import NodePool
 
 
 def test_expired_machines_go_in_any_case() -> None:

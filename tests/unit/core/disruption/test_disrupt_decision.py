@@ -10,13 +10,12 @@ import pytest
 
 from karpenter.api.meta import Condition
 from karpenter.api.nodepool import Budget
-from karpenter.core.disruption.disrupt import RELOOK, disrupt, expired
+from karpenter.core.disruption.disrupt import RELOOK, DisruptionDecision, disrupt, expired
 from karpenter.core.disruption.memory import DisruptionMemory, Payback
 from karpenter.core.model.catalog import Catalog
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, facts, held, kind, machine, pod, pool
 
 if TYPE_CHECKING:
-    from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.state.cluster import ClusterView
 
 WASTEFUL: list[Any] = [machine("n1", "xlarge"), pod("a-0", "n1")]

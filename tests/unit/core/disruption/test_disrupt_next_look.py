@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,9 +12,6 @@ from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.nodepool import Budget
 from karpenter.core.disruption.disrupt import next_moment
 from tests.unit.core.disruption.clusters import NOW, cluster, machine, pod, pool
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 MINUTE = timedelta(minutes=1)
 NIGHTLY = Budget(nodes="0", schedule="0 22 * * *", duration="8h")

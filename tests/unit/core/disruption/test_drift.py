@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from karpenter.api.labels import DO_NOT_DISRUPT
-from karpenter.api.meta import Condition
+from karpenter.api.meta import Condition, Resource
 from karpenter.api.nodepool import Budget
 from karpenter.core.disruption.disrupt import disrupt
 from karpenter.core.disruption.memory import DisruptionMemory, RestPeriod
@@ -30,7 +30,6 @@ from tests.unit.core.disruption.clusters import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter.api.meta import Resource
 
 SWAPPED = Condition(type="Drifted", status="True", reason="ImageDrift", last_transition_time=LONG_AGO)
 HUGE = "15"

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from karpenter.api.nodepool import Budget
-from karpenter.api.pod import ContainerPort
+from karpenter.api.pod import ContainerPort, Pod
 from karpenter.core.disruption import global_search
 from karpenter.core.disruption.budgets import Headroom
 from karpenter.core.disruption.codes import DisruptionCode
@@ -25,7 +25,6 @@ from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, kind, machine, pod, pool, simulated
 
 if TYPE_CHECKING:
-    from karpenter.api.pod import Pod
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.state.cluster import ClusterView
 
@@ -33,7 +32,6 @@ COSTS = MoveCosts(0.1, {"a": 2.0, "b": 5.0}, {"a": LeastSaving(0.3, 0.4), "b": L
 
 
 def saving(amount: float, *names: str) -> Command:
-    """Return a command that saves so much."""
     return Command(reason=UNDERUTILIZED, candidates=names, hourly_before=1.0 + amount, hourly_after=1.0)
 
 
@@ -169,12 +167,10 @@ class _Answers(NamedTuple):
     estimate: float = 0.0
 
     def decide_greedily(self, group: Any) -> Any:
-        """Return what packing greedily finds."""
         del group
         return self.greedy, self.launched
 
     def decide(self, group: Any) -> Any:
-        """Return what packing by price finds."""
         del group
         return self.priced
 
@@ -219,7 +215,6 @@ class _Search:
         self.by_price: list[str] = []
 
     def paid(self, going: Any) -> float:
-        """Return what a node costs."""
         return 9.0 if going[0].name in self.worth else 0.0
 
     def limit(self, going: Any) -> float:
@@ -345,7 +340,6 @@ class _Groups:
         return list(candidates)
 
     def take(self, candidate: Any) -> None:
-        """Note a node that goes."""
         self.taken.append(candidate.number)
 
     def most(self, group: Any, launched: Any = None) -> float:
@@ -361,7 +355,6 @@ class _Groups:
         return (saving(9.0, *(each.name for each in group)) if pays else REFUSED), None
 
     def after(self, command: Command) -> _Groups:
-        """Return what decides after a command."""
         del command
         return self
 

@@ -122,7 +122,6 @@ def short(life: timedelta, pool: str = "default", *, grows: bool = False) -> Pay
 
 
 def _halved(pods: int) -> ClusterView:
-    """Return a machine of which half would do for its pods."""
     return cluster(pool(), machine("node-1", "xlarge"), *(pod(f"web-{at}", "node-1") for at in range(pods)))
 
 

@@ -13,6 +13,7 @@ from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from karpenter.core.disruption.memory import (
     GRACE,
     JUDGED_AFTER,
+    ExpectedOutcome,
     Payback,
     RestPeriod,
     expected_outcome,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karpenter.api.pod import Pod
-    from karpenter.core.disruption.memory import ExpectedOutcome
     from karpenter.core.state.cluster import ClusterView
 
 MINUTE = timedelta(minutes=1)
@@ -36,7 +36,6 @@ MOMENT = timedelta(seconds=1)
 
 
 def _bare(name: str, node: str) -> Pod:
-    """Return a pod that no controller recreates."""
     found = pod(name, node)
     return msgspec.structs.replace(
         found, metadata=msgspec.structs.replace(found.metadata, owner_references=())

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import pytest
 
 from karpenter.core.disruption.budgets import Headroom
-from karpenter.core.disruption.candidates import find_candidates
+from karpenter.core.disruption.candidates import Candidate, find_candidates
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from karpenter.core.disruption.consolidation import RefusedMove
@@ -16,9 +15,6 @@ from karpenter.core.disruption.multinodeconsolidation import consolidate_several
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, machine, pool
-
-if TYPE_CHECKING:
-    from karpenter.core.disruption.candidates import Candidate
 
 
 class Prefixes:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from karpenter.api.labels import INSTANCE_TYPE
-from karpenter.api.meta import convert
+from karpenter.api.meta import Resource, convert
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.disruption.validation import ValidCommand, validate
 from karpenter.core.scheduling.build.build import SchedulingPolicy, overlaid_catalog
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, facts, held, machine, pod, pool
-
-if TYPE_CHECKING:
-    from karpenter.api.meta import Resource
 
 OVERLAYS = SchedulingPolicy(overlays=True)
 FITTING: list[Resource | list[Resource]] = [pool(), machine("node-1", "small"), pod("web-0", "node-1")]

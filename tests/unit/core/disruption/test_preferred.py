@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,14 +18,14 @@ from karpenter.api.labels import (
     PREFERRED_POOL_PRICE,
     SPOT,
 )
-from karpenter.api.meta import LabelSelector, ObjectMeta
+from karpenter.api.meta import LabelSelector, ObjectMeta, Resource
 from karpenter.api.node import Taint
-from karpenter.api.nodepool import Budget, PoolRequirement
+from karpenter.api.nodepool import Budget, NodePool, PoolRequirement
 from karpenter.api.price_annotations import annotated_preference
 from karpenter.cloud.offerings import mark_unavailable
 from karpenter.core.disruption import preferred
-from karpenter.core.disruption.command import UNDERUTILIZED
-from karpenter.core.disruption.disrupt import RELOOK, SAMPLE, disrupt
+from karpenter.core.disruption.command import UNDERUTILIZED, Command
+from karpenter.core.disruption.disrupt import RELOOK, SAMPLE, DisruptionDecision, disrupt
 from karpenter.core.disruption.memory import (
     RETURN_HOLD,
     DisruptionMemory,
@@ -36,7 +36,7 @@ from karpenter.core.disruption.memory import (
     observe,
 )
 from karpenter.core.disruption.validation import InvalidCommand, ValidCommand, validate
-from karpenter.core.model.catalog import Catalog, OfferingName
+from karpenter.core.model.catalog import Catalog, InstanceType, OfferingName
 from karpenter.core.model.pricing import Commitment, PricePolicy
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from tests.unit.core.disruption.clusters import (
@@ -55,13 +55,7 @@ from tests.unit.core.disruption.clusters import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
-    from karpenter.api.meta import Resource
-    from karpenter.api.nodepool import NodePool
-    from karpenter.core.disruption.command import Command
-    from karpenter.core.disruption.disrupt import DisruptionDecision
-    from karpenter.core.model.catalog import InstanceType
     from karpenter.core.state.cluster import ClusterView
 
 MINUTE = timedelta(minutes=1)
@@ -113,7 +107,6 @@ def priced(medium: float, **more: float) -> Catalog:
 
 
 def only_command(found: DisruptionDecision) -> Command:
-    """Return the one command of a decision."""
     (command,) = found.commands
     return command
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODE_PRICE, ON_DEMAND, ON_DEMAND_FLOOR, SPOT
-from karpenter.api.meta import ObjectMeta
-from karpenter.api.nodepool import PoolRequirement
+from karpenter.api.meta import ObjectMeta, Resource
+from karpenter.api.nodepool import NodePool, PoolRequirement
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.disruption.prices import types_for_variety
 from karpenter.core.model.catalog import Catalog, VolumePrice
@@ -32,15 +32,10 @@ from tests.unit.core.disruption.clusters import (
     pool,
 )
 
-if TYPE_CHECKING:
-    from karpenter.api.meta import Resource
-    from karpenter.api.nodepool import NodePool
-
 BOTH = (ON_DEMAND, SPOT)
 
 
 def annotated(notes: dict[str, str], **more: Any) -> NodePool:
-    """Return a pool with annotations."""
     return msgspec.structs.replace(pool(**more), metadata=ObjectMeta(name="default", annotations=notes))
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from karpenter.api.labels import DISRUPTED, NODEPOOL
 from karpenter.api.node import Taint
-from karpenter.api.nodepool import NodeClaimTemplate, NodeTemplateMeta
+from karpenter.api.nodepool import NodeClaimTemplate, NodePool, NodeTemplateMeta
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command, KeptNode
@@ -35,9 +35,6 @@ from karpenter.core.state.statenode import StateNode, state_nodes
 from tests.unit.core.disruption.clusters import MARKET, cluster, decided, machine, pod, pool
 from tests.unit.core.disruption.clusters import NOW as THEN
 from tests.unit.core.lifecycle.objects import NOW, complete, launched, node
-
-if TYPE_CHECKING:
-    from karpenter.api.nodepool import NodePool
 
 TAINT = {"key": DISRUPTED, "effect": "NoSchedule"}
 OPEN = StateNode(node=node(), claim=complete(Ready="True"))

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karpenter.api.labels import HOSTNAME, ZONE
-from karpenter.api.meta import LabelSelector
+from karpenter.api.meta import LabelSelector, Resource
 from karpenter.api.pod import (
     Affinity,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
     TopologySpreadConstraint,
@@ -24,7 +25,7 @@ from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from karpenter.core.disruption.simulate import RunningPods, Simulator
 from karpenter.core.disruption.sweep import FreeResources, least_requests
 from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble
-from karpenter.core.scheduling.problem import BoundPod, ExistingNode, Options
+from karpenter.core.scheduling.problem import BoundPod, ExistingNode, Options, Problem
 from karpenter.core.scheduling.solve import search, solve
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
@@ -33,10 +34,7 @@ from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, machine, p
 if TYPE_CHECKING:
     import pytest
 
-    from karpenter.api.meta import Resource
-    from karpenter.api.pod import Pod
     from karpenter.core.scheduling.encode.encode import EncodedProblem
-    from karpenter.core.scheduling.problem import Problem
     from karpenter.core.state.cluster import ClusterView
 
 APPS = ("red", "green", "blue")
@@ -116,7 +114,6 @@ def test_a_question_about_the_part_that_matters_has_the_answer_of_the_whole(
 
 
 def simulation(view: ClusterView, **more: Any) -> tuple[Simulator, list[Any]]:
-    """Return what simulates a cluster, and its candidates."""
     nodes, pdbs = state_nodes(view), PdbLimits(view)
     candidates = find_candidates(nodes, view, MARKET, pdbs, NOW).candidates
     simulator = Simulator(
@@ -140,7 +137,6 @@ def _asked(view: ClusterView, names: frozenset[str]) -> Any:
 
 
 def _oracle(view: ClusterView, names: frozenset[str]) -> tuple[dict[str, str], list[tuple[str, ...]]]:
-    """Ask the solver about the whole cluster."""
     moving = [p for name in sorted(names) for p in view.pods_by_node.get(name, ())]
     pods = [p for p in view.pods.values() if not p.spec.node_name] + moving
     intake = assemble(
@@ -233,7 +229,6 @@ def test_the_least_of_several_demands() -> None:
 
 
 def _searched(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
-    """Return the problems that are searched from now on."""
     found: list[Problem] = []
 
     def noted(problem: Problem, like: EncodedProblem | None) -> Any:

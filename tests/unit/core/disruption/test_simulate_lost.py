@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from karpenter.api.labels import ZONE
 from karpenter.api.meta import LabelSelector
-from karpenter.api.pod import TopologySpreadConstraint
+from karpenter.api.pod import Pod, TopologySpreadConstraint
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from tests.unit.core.disruption.clusters import cluster, machine, pod, pool, simulated
-
-if TYPE_CHECKING:
-    from karpenter.api.pod import Pod
 
 MOVE = Command(reason=UNDERUTILIZED, candidates=("n1",), moves={"default/web-1": "n2"})
 

@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api.labels import NODES
 from karpenter.api.nodepool import Budget
-from karpenter.api.pod import ContainerPort
+from karpenter.api.pod import ContainerPort, Pod
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from karpenter.core.disruption.simulate import RunningPods, SimulationState, Simulator
@@ -17,14 +17,20 @@ from karpenter.core.model.catalog import Catalog
 from karpenter.core.model.requirements import NOTHING_REQUIRED
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.dynamicresources.types import DynamicResources
-from karpenter.core.scheduling.problem import BoundPod, ExistingNode, Options, PodVolumes, Pool, Problem
+from karpenter.core.scheduling.problem import (
+    BoundPod,
+    ExistingNode,
+    NewNode,
+    Options,
+    PodVolumes,
+    Pool,
+    Problem,
+)
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, kind, machine, pod, pool
 
 if TYPE_CHECKING:
-    from karpenter.api.pod import Pod
-    from karpenter.core.scheduling.problem import NewNode
     from karpenter.core.state.cluster import ClusterView
 
 HUGE = Catalog(types=(kind("small", 2, 0.1), kind("medium", 4, 0.2), kind("huge", 64, 6.4)))

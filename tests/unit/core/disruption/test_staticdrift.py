@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,11 +10,8 @@ import pytest
 from karpenter.api.labels import NODES
 from karpenter.api.meta import Condition
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.nodepool import Budget
+from karpenter.api.nodepool import Budget, NodePool
 from tests.unit.core.disruption.clusters import LONG_AGO, NOW, cluster, decided, held, machine, pool
-
-if TYPE_CHECKING:
-    from karpenter.api.nodepool import NodePool
 
 DRIFTED = Condition(type="Drifted", status="True", reason="ImageDrift", last_transition_time=LONG_AGO)
 

@@ -54,7 +54,6 @@ def pool_of_five() -> ClusterView:
 
 
 def tainted(found: tuple[Amend, ...]) -> dict[str, list[Any]]:
-    """Return the taints that nodes get."""
     return {each.name: each.changes["spec"]["taints"] for each in found if each.kind == "Node"}
 
 
@@ -66,7 +65,6 @@ def costs(found: tuple[Amend, ...]) -> dict[str, str | None]:
 
 
 def carried_out(view: ClusterView, found: tuple[Amend, ...]) -> ClusterView:
-    """Return the cluster after writes."""
     pods = dict(view.pods)
     for name, cost in costs(found).items():
         assert cost is not None

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from karpenter.api.cluster import PodDisruptionBudget, PodDisruptionBudgetSpec
-from karpenter.api.meta import LabelSelector, ObjectMeta, OwnerReference
+from karpenter.api.meta import LabelSelector, ObjectMeta, OwnerReference, Resource
 from karpenter.api.workloads import (
     Deployment,
     DeploymentSpec,
@@ -31,14 +31,12 @@ from karpenter.core.state.pdb import PdbLimits
 from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool
 
 if TYPE_CHECKING:
-    from karpenter.api.meta import Resource
     from karpenter.core.state.cluster import ClusterView
 
 MOMENT = timedelta(seconds=1)
 
 
 def deployment(replicas: int | None = 1, **more: Any) -> Deployment:
-    """Return a Deployment that has what it wants."""
     wanted = 1 if replicas is None else replicas
     rolling = {key: more.pop(key) for key in ("max_surge", "max_unavailable") if key in more}
     kind = more.pop("type", "RollingUpdate")
@@ -61,7 +59,6 @@ def replica_set() -> ReplicaSet:
 
 
 def budget() -> PodDisruptionBudget:
-    """Return a budget that allows nothing."""
     spec = PodDisruptionBudgetSpec(max_unavailable=0, selector=LabelSelector(match_labels={"app": "web"}))
     return PodDisruptionBudget(metadata=ObjectMeta(name="web", namespace="default"), spec=spec)
 

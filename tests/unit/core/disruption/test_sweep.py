@@ -10,12 +10,11 @@ import pytest
 from karpenter.api.labels import DO_NOT_DISRUPT, HOSTNAME, INSTANCE_TYPE, ZONE
 from karpenter.api.meta import LabelSelector
 from karpenter.api.nodepool import Budget, PoolRequirement
-from karpenter.api.pod import Affinity, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
+from karpenter.api.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
 from karpenter.core.model.catalog import Catalog
 from tests.unit.core.disruption.clusters import cluster, decided, held, kind, machine, pod, pool
 
 if TYPE_CHECKING:
-    from karpenter.api.pod import Pod
     from karpenter.core.state.cluster import ClusterView
 
 

@@ -10,10 +10,11 @@ import pytest
 from karpenter.api.labels import CAPACITY_TYPE, HOSTNAME, ZONE
 from karpenter.api.meta import LabelSelector
 from karpenter.api.node import Taint
-from karpenter.api.nodepool import Budget
+from karpenter.api.nodepool import Budget, NodePool
 from karpenter.api.pod import (
     Affinity,
     ContainerPort,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
     TopologySpreadConstraint,
@@ -30,8 +31,6 @@ from tests.unit.core.disruption.clusters import GIB, MARKET, NOW, cluster, kind,
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.api.nodepool import NodePool
-    from karpenter.api.pod import Pod
     from karpenter.core.state.cluster import ClusterView
 
 WEB = LabelSelector(match_labels={"app": "web"})

@@ -8,28 +8,23 @@ import msgspec
 
 from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.nodepool import Budget
-from karpenter.api.pod import Container, ResourceRequirements
+from karpenter.api.pod import Container, Pod, ResourceRequirements
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED, Command
 from karpenter.core.disruption.memory import DisruptionMemory
-from karpenter.core.disruption.validation import InvalidCommand, ValidCommand, validate
+from karpenter.core.disruption.validation import InvalidCommand, Validation, ValidCommand, validate
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.state.cluster import view_of
+from karpenter.core.state.cluster import ClusterView, view_of
 from tests.unit.core.disruption.clusters import MARKET, NOW, decided, facts, kind, machine, pod, pool
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
-    from karpenter.api.pod import Pod
-    from karpenter.core.disruption.validation import Validation
-    from karpenter.core.state.cluster import ClusterView
 
 
 def again(command: Command, view: ClusterView, *, market: Catalog = MARKET, **more: Any) -> Validation:
-    """Look at a command again."""
     return validate(command, view, market, DisruptionMemory(), now=NOW, context=facts(more))
 
 
 def why(found: Validation) -> str:
-    """Return why a command was rejected."""
     assert isinstance(found, InvalidCommand)
     return found.why
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.labels import DO_NOT_DISRUPT
-from karpenter.api.meta import convert
+from karpenter.api.meta import Resource, convert
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
 from karpenter.core.disruption.validation import kept_at_removal
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, machine, pod, pool
-
-if TYPE_CHECKING:
-    from karpenter.api.meta import Resource
 
 KEEP = {DO_NOT_DISRUPT: "true"}
 

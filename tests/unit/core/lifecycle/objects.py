@@ -72,13 +72,11 @@ def claim(
 
 
 def launched(**parts: Any) -> NodeClaim:
-    """Return a claim that has a machine."""
     status = {"providerID": ID, **parts.pop("status", {})}
     return claim(status=status, **{"Launched": "True", **parts})
 
 
 def complete(**parts: Any) -> NodeClaim:
-    """Return a claim whose node is complete."""
     return launched(**{"Registered": "True", "Initialized": "True", **parts})
 
 

@@ -27,7 +27,6 @@ BY_WORKLOAD: dict[str, Any] = {
 
 
 def buffer(spec: dict[str, Any], **status: Any) -> CapacityBuffer:
-    """Return a buffer."""
     meta = {"name": "spare", "namespace": "shop", "uid": "u", "generation": 2, "resourceVersion": "9"}
     return convert({"metadata": meta, "spec": spec, "status": status}, CapacityBuffer)
 

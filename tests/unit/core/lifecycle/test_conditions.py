@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,6 +16,7 @@ from karpenter.core.lifecycle.conditions import (
     NODECLAIM_DEPENDENTS,
     READY,
     REGISTERED,
+    ConditionSet,
     claim_conditions,
     condition_set_of,
     overlay_conditions,
@@ -24,14 +25,10 @@ from karpenter.core.lifecycle.conditions import (
 )
 from tests.unit.core.lifecycle.objects import BORN, NOW, claim, conditions, pool
 
-if TYPE_CHECKING:
-    from karpenter.core.lifecycle.conditions import ConditionSet
-
 LATER = NOW + timedelta(minutes=1)
 
 
 def condition_set(*, generation: int = 1, deleting: bool = False, **statuses: Any) -> ConditionSet:
-    """Return the conditions of a claim."""
     meta: dict[str, Any] = {"generation": generation}
     if deleting:
         meta["deletionTimestamp"] = "2026-01-01T12:01:00Z"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from karpenter.api.labels import CAPACITY_TYPE, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, ZONE
 from karpenter.api.meta import Condition
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.nodepool import PoolRequirement
+from karpenter.api.nodepool import NodePool, PoolRequirement
 from karpenter.core.lifecycle.disruption_conditions import (
     consolidatable_at,
     disruption_conditions,
@@ -27,14 +27,8 @@ from karpenter.core.model.catalog import EMPTY, Catalog, combine
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION
 from tests.unit.core.disruption.clusters import LONG_AGO, MARKET, NOW, machine, pool
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from karpenter.api.nodepool import NodePool
-
 
 def claim(**more: Any) -> NodeClaim:
-    """Return the claim of a machine."""
     found = machine("node-1", **more)[1]
     assert isinstance(found, NodeClaim)
     return found

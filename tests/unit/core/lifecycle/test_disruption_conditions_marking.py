@@ -151,7 +151,6 @@ def test_drift_is_worked_out_anew() -> None:
 
 
 def outcome(*, healthy: bool, **parts: Any) -> RegistrationOutcome:
-    """Return what became of a machine."""
     return RegistrationOutcome(
         pool="default", pool_uid="pool-uid", healthy=healthy, because="it did", **parts
     )

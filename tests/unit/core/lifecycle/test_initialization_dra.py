@@ -17,7 +17,6 @@ from tests.unit.core.lifecycle.objects import NOW, launched, node
 def piece(
     driver: str = "gpu", *, pool: str = "p", generation: int = 1, of: int = 1, on: str | None = "node-1"
 ) -> ResourceSlice:
-    """Return one slice of a pool."""
     spec = {
         "driver": driver,
         "pool": {"name": pool, "generation": generation, "resourceSliceCount": of},

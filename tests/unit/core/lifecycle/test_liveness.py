@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api import labels
-from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Launch, RegistrationOutcome, Step
+from karpenter.core.effects import (
+    Amend,
+    Announce,
+    Count,
+    DeleteObject,
+    Effect,
+    Launch,
+    RegistrationOutcome,
+    Step,
+)
 from karpenter.core.lifecycle.launch import launch
 from karpenter.core.lifecycle.liveness import (
     LivenessTimeouts,
@@ -21,7 +30,6 @@ from tests.unit.core.lifecycle.objects import BORN, ID, NOW, at, claim, complete
 if TYPE_CHECKING:
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.core.effects import Effect
 
 CLOSED = {"key": labels.UNREGISTERED, "effect": "NoExecute"}
 
@@ -32,7 +40,6 @@ def amended(due: Step, kind: str = "NodeClaim") -> Amend:
 
 
 def conditions_of(due: Step) -> Any:
-    """Return the conditions that are to be written."""
     return amended(due).status["conditions"]
 
 

@@ -38,7 +38,6 @@ STARTUP = Taint(key="example.com/starting", effect=NO_SCHEDULE)
 
 
 def pair(**spec: Any) -> tuple[Node, NodeClaim]:
-    """Return a node and its claim."""
     node, claim = machine("node-1")
     assert isinstance(node, Node)
     assert isinstance(claim, NodeClaim)
@@ -46,12 +45,10 @@ def pair(**spec: Any) -> tuple[Node, NodeClaim]:
 
 
 def tainted(node: Node, *taints: Taint) -> Node:
-    """Return a node with these taints."""
     return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, taints=taints))
 
 
 def reason_of(condition_set: conditions.ConditionSet, kind: str) -> str:
-    """Return why a condition is as it is."""
     found = condition_set.get(kind)
     assert found is not None
     return found.reason

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,7 +19,7 @@ from karpenter.api.labels import (
 from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.api.node import Node, Taint
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.pod import PersistentVolumeClaimSource, PersistentVolumeClaimSpec, PodStatus, Volume
+from karpenter.api.pod import PersistentVolumeClaimSource, PersistentVolumeClaimSpec, Pod, PodStatus, Volume
 from karpenter.api.storage import (
     PersistentVolumeClaim,
     VolumeAttachment,
@@ -42,18 +42,13 @@ from karpenter.core.lifecycle.termination import (
 )
 from karpenter.core.lifecycle.terminator import (
     DeletePod,
+    EvictionAction,
     EvictionDone,
     EvictPod,
     RetryEviction,
     eviction_action,
 )
 from tests.unit.core.disruption.clusters import LONG_AGO, NOW, machine, pod
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from karpenter.api.pod import Pod
-    from karpenter.core.lifecycle.terminator import EvictionAction
 
 SOON = NOW + timedelta(seconds=20)
 
@@ -76,14 +71,12 @@ def with_meta(item: Any, **meta: Any) -> Any:
 def with_condition(
     claim: NodeClaim, kind: str, status: str = "True", since: datetime = LONG_AGO
 ) -> NodeClaim:
-    """Return a claim with one condition more."""
     more = Condition(type=kind, status=status, last_transition_time=since)
     conditions = (*claim.status.conditions, more)
     return msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, conditions=conditions))
 
 
 def a_pod(*, grace: int | None = None, **meta: Any) -> Pod:
-    """Return a running pod."""
     found = pod("web-0", "node-1", uid="u", **meta)
     spec = msgspec.structs.replace(found.spec, termination_grace_period_seconds=grace)
     return msgspec.structs.replace(found, spec=spec)

@@ -48,7 +48,6 @@ OWNED = {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "nam
 
 
 def kinds(due: Step) -> list[type]:
-    """Return what is due, by kind of effect."""
     return [type(each) for each in due.effects]
 
 
@@ -96,7 +95,6 @@ def test_a_machine_is_asked_to_end_until_it_is_gone() -> None:
 
 
 def leave(found: NodeClaim | None, **parts: Any) -> Step:
-    """Return what is due for the node of a claim."""
     return terminate_node(TerminatingNode(node=node(meta=FINAL), claim=found, **parts), parts.pop("now", NOW))
 
 
@@ -144,7 +142,6 @@ def test_a_node_whose_draining_begins_in_the_future_begins_now() -> None:
 
 
 def attached(name: str, volume: str | None, where: str = "node-1") -> VolumeAttachment:
-    """Return a volume that is attached to a node."""
     source = {"persistentVolumeName": volume} if volume else {}
     return convert(
         {"metadata": {"name": name}, "spec": {"nodeName": where, "source": source}}, VolumeAttachment
@@ -244,7 +241,6 @@ def test_critical_pods_wait_for_those_that_would_be_late() -> None:
 
 
 def machine(**parts: Any) -> Machine:
-    """Return a machine of some age."""
     return Machine(
         **{"provider_id": ID, "claim_uid": "claim-1-uid", "created": NOW - timedelta(hours=1), **parts}
     )

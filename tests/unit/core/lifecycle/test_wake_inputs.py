@@ -27,7 +27,7 @@ from karpenter.api.labels import (
     TERMINATION_TIMESTAMP,
     ZONE,
 )
-from karpenter.core.effects import Amend, Announce, Launch, Step, Terminate
+from karpenter.core.effects import Amend, Announce, Effect, Launch, Step, Terminate
 from karpenter.core.lifecycle.conditions import render_conditions
 from karpenter.core.lifecycle.consistency import check_consistency, consistency_inputs
 from karpenter.core.lifecycle.disruption_conditions import (
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
-    from karpenter.core.effects import Effect
 
     Decide = Callable[[Any], Any]
     Inputs = Callable[[Any], object]
@@ -77,7 +76,6 @@ KINDS = (
 
 
 def changed(value: Any) -> Iterator[Any]:
-    """Yield a value with one thing in it changed."""
     match value:
         case msgspec.Struct():
             yield from _changed_struct(value)
@@ -120,7 +118,6 @@ def _fields(kind: type) -> Sequence[Any]:
 
 
 def _made(kind: object) -> Iterator[Any]:
-    """Yield values for a field that has none."""
     members = getattr(kind, "types", (kind,))
     for each in members:
         match each:
@@ -187,7 +184,6 @@ def lacking(item: Any, inputs: Inputs, decide: Decide, own: Sequence[str] = KIND
 
 
 def _difference(one: Any, other: Any) -> Any:
-    """Return where two objects differ."""
     if isinstance(one, msgspec.Struct):
         for name in one.__struct_fields__:
             if getattr(one, name) != getattr(other, name):

@@ -14,7 +14,6 @@ GIB = 2**30
 
 
 def offering(*, price: float = 1.0, zone: str = "zone-1", available: bool = True) -> Offering:
-    """Return an on-demand offering."""
     return Offering(
         requirements=Requirements.from_labels(
             {"topology.kubernetes.io/zone": zone, "karpenter.sh/capacity-type": "on-demand"}

@@ -16,7 +16,6 @@ RESERVED = OfferingName("large", "zone-2", "reserved", "res-1")
 
 
 def chance(seed: int = 1) -> Random:
-    """Return chance that can be repeated."""
     return Random(seed)  # noqa: S311  a test
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, ON_DEMAND_FLOOR, SPOT, ZONE
 from karpenter.api.price_annotations import Floor, annotated_floor
-from karpenter.core.model.catalog import Catalog, VolumePrice, combine
+from karpenter.core.model.catalog import Catalog, Offering, VolumePrice, combine
 from karpenter.core.model.pricing import (
     COMMITMENT,
     INTERRUPTIONS,
@@ -32,9 +32,6 @@ from karpenter.core.model.pricing import (
     without_commitments,
 )
 from karpenter_local.testing.builders import instance_type, offering
-
-if TYPE_CHECKING:
-    from karpenter.core.model.catalog import Offering
 
 PRICES = {
     "gp3": VolumePrice(gib=0.08, iops=0.005, included_iops=3000, throughput=0.04, included_throughput=125)
@@ -384,7 +381,6 @@ def test_normalization_factors(kind: str, expected: float) -> None:
 
 
 def regional(kind: str, count: int, name: str = "ri", **more: Any) -> Commitment:
-    """Return Reserved Instances of a region."""
     return Commitment(kind="ReservedInstance", name=name, instance_type=kind, count=count, **more)
 
 

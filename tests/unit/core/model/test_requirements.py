@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from karpenter.api import labels
 from karpenter.api.nodeclaim import NodeRequirement
 from karpenter.api.pod import NodeSelectorRequirement
-from karpenter.core.model.requirement import RequirementError, RequirementTerm, requirement
+from karpenter.core.model.requirement import Requirement, RequirementError, RequirementTerm, requirement
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Incompatible, Requirements
-
-if TYPE_CHECKING:
-    from karpenter.core.model.requirement import Requirement
 
 CUSTOM = "example.com/team"
 WELL_KNOWN = labels.WELL_KNOWN_LABELS
@@ -30,7 +25,6 @@ OPERATORS = {
 
 
 def wants(key: str, operator: str, *values: str) -> Requirements:
-    """Return a set with one requirement."""
     return Requirements.of([requirement(key, operator, values)])
 
 

@@ -132,7 +132,6 @@ def box(name: str = "app", *, limits: str = "", restart: str = "", **requests: s
 
 
 def pod(*containers: Container, init: tuple[Container, ...] = (), **spec: object) -> Pod:
-    """Return a pod with these containers."""
     return Pod(spec=PodSpec(containers=containers, init_containers=init, **spec))  # type: ignore[arg-type]
 
 

@@ -11,7 +11,6 @@ WEB = {"app": "web", "tier": "front"}
 
 
 def expression(key: str, operator: str, *values: str) -> LabelSelector:
-    """Return a selector with one expression."""
     return LabelSelector(
         match_expressions=(LabelSelectorRequirement(key=key, operator=operator, values=values),)
     )

@@ -54,13 +54,11 @@ def decide(
     nominations: Mapping[str, Nomination] | None = None,
     **settings: Any,
 ) -> ProvisioningDecision:
-    """Return the decision about a cluster."""
     memory = ProvisioningMemory(nominations=nominations or {})
     return provision(view_of(objects), catalog, memory, now=NOW, settings=ProvisioningSettings(**settings))
 
 
 def reasons(decision: ProvisioningDecision) -> list[str]:
-    """Return the reasons of what is told."""
     return [each.reason for each in decision.effects if isinstance(each, Announce)]
 
 

@@ -9,7 +9,7 @@ import pytest
 from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.labels import DISRUPTED, NODEPOOL
 from karpenter.api.meta import convert
-from karpenter.api.pod import PodTemplate
+from karpenter.api.pod import Pod, PodTemplate
 from karpenter.core.provisioning.provisioner import (
     is_provisionable,
     is_trigger,
@@ -24,7 +24,6 @@ from tests.unit.core.lifecycle.objects import NOW, complete, node, pod, pool
 if TYPE_CHECKING:
     from karpenter.api.node import Node
     from karpenter.api.nodepool import NodePool
-    from karpenter.api.pod import Pod
 
 TRIED = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
 POLICY = SchedulingPolicy()

@@ -11,6 +11,7 @@ import pytest
 from karpenter.api.labels import BUFFER_FAKE_POD, INITIALIZED, NODEPOOL, REGISTERED
 from karpenter.core.provisioning.provisioner import (
     BINDING_GRACE,
+    NominatedCluster,
     Nomination,
     is_node_coming,
     is_starting,
@@ -24,7 +25,6 @@ from tests.unit.core.provisioning.test_provisioner_demand import waiting
 
 if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.core.provisioning.provisioner import NominatedCluster
 
 ASKS: dict[str, Any] = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]}
 ROOM = {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}, "capacity": {"cpu": "2"}}
@@ -35,7 +35,6 @@ PROMISE = Nomination("claim-1", NOW)
 
 
 def two() -> list[Any]:
-    """Return two pods that wait."""
     return [msgspec.structs.replace(pod(f"web-{n}", spec={"nodeName": "", **ASKS})) for n in range(2)]
 
 

@@ -29,7 +29,6 @@ pod = manifest_pod
 
 
 def spread(unsatisfiable: str) -> dict[str, Any]:
-    """Return a spread over nodes."""
     return {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": unsatisfiable}
 
 

@@ -32,7 +32,6 @@ GONE = {"deletionTimestamp": at(NOW)}
 
 
 def static(replicas: int = 3, *, nodes: str | None = None, **parts: Any) -> NodePool:
-    """Return a static pool that is ready."""
     limits = {} if nodes is None else {"limits": {"nodes": nodes}}
     return pool(spec={"replicas": replicas, **limits}, **{"Ready": "True", **parts})
 

@@ -22,7 +22,7 @@ from karpenter.api.labels import (
 )
 from karpenter.core.scheduling import decode
 from karpenter.core.scheduling.decode import ClaimInstanceTypeOptions, DecodedPlan, hourly
-from karpenter.core.scheduling.problem import MAX_INSTANCE_TYPES, Options
+from karpenter.core.scheduling.problem import MAX_INSTANCE_TYPES, NewNode, Options, Problem
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
     RESERVATION,
@@ -45,7 +45,6 @@ from tests.unit.core.scheduling.pack import schedulers
 if TYPE_CHECKING:
     from karpenter.core.model.catalog import InstanceType
     from karpenter.core.scheduling.pack.scheduler import Scheduler
-    from karpenter.core.scheduling.problem import NewNode, Problem
 
 GREEDY = Options(packing="greedy")
 FAMILY = "example.com/family"

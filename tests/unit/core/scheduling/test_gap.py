@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import pytest
 
@@ -12,7 +10,7 @@ from karpenter.api.pod import Affinity
 from karpenter.core.scheduling import gap
 from karpenter.core.scheduling.gap import with_gap_parts
 from karpenter.core.scheduling.price import exact
-from karpenter.core.scheduling.problem import Cost
+from karpenter.core.scheduling.problem import Cost, Problem
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
     affinity_term,
@@ -23,9 +21,6 @@ from karpenter_local.testing.builders import (
     replicas,
     spread,
 )
-
-if TYPE_CHECKING:
-    from karpenter.core.scheduling.problem import Problem
 
 SMALL = instance_type("small", cpu=2, memory=8, price=0.10)
 LARGE = instance_type("large", cpu=4, memory=16, price=0.12)

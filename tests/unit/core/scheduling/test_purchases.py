@@ -14,7 +14,7 @@ from karpenter.api.meta import ObjectMeta
 from karpenter.api.price_annotations import Floor
 from karpenter.core.model.pricing import Additions, Commitment, whole_prices
 from karpenter.core.scheduling import purchases
-from karpenter.core.scheduling.problem import Options
+from karpenter.core.scheduling.problem import NewNode, Options, Plan, Pool, Problem
 from karpenter.core.scheduling.purchases import (
     UNNOTICED,
     OnDemandFloors,
@@ -25,7 +25,7 @@ from karpenter.core.scheduling.purchases import (
     with_floors,
 )
 from karpenter.core.scheduling.solve import solve
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.statenode import StateNode, state_nodes
 from karpenter_local.testing.builders import instance_type, offering, pod, pool, problem, replicas
 from tests.unit.core.disruption.clusters import cluster, machine
 from tests.unit.core.disruption.clusters import pool as node_pool
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karpenter.core.model.catalog import InstanceType
-    from karpenter.core.scheduling.problem import NewNode, Plan, Pool, Problem
-    from karpenter.core.state.statenode import StateNode
 
 GREEDY = Options(packing="greedy", prove=False)
 RESERVED = Commitment(kind="ReservedInstance", name="ri", instance_type="c5.large", count=2)
@@ -74,7 +72,6 @@ def ways(plan: Plan) -> Counter[str]:
 
 
 def running(name: str, way: str = SPOT, kind: str = "c5.large", *, own: str = "default") -> StateNode:
-    """Return a node that runs."""
     (found,) = state_nodes(cluster(machine(name, kind, bought=way, pool=own)))
     return found
 
@@ -506,7 +503,6 @@ def some(types: Sequence[InstanceType], count: int = 10, **spec: Any) -> Problem
 
 
 def bought(plan: Plan) -> Counter[str]:
-    """Return what a plan buys."""
     return Counter(f"{n.purchase.instance_type}/{n.purchase.capacity_type}" for n in plan.new_nodes)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from karpenter.api.labels import HOSTNAME, ZONE
-from karpenter.core.scheduling.problem import Cost, Options
+from karpenter.core.scheduling.problem import Cost, Options, Problem
 from karpenter.core.scheduling.solve import packed_by_price, plan_of, search, solve
 from karpenter_local.testing.builders import (
     Preferences,
@@ -23,9 +22,6 @@ from karpenter_local.testing.builders import (
     problem,
     replicas,
 )
-
-if TYPE_CHECKING:
-    from karpenter.core.scheduling.problem import Problem
 
 SMALL = instance_type("small", cpu=4, memory=8, price=0.10)
 HUGE = instance_type("huge", cpu=64, memory=128, price=4.00)

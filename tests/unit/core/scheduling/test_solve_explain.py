@@ -25,7 +25,7 @@ from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
-from karpenter.core.scheduling.problem import Options, PodVolumes
+from karpenter.core.scheduling.problem import Options, PodVolumes, Pool, Problem, Reason
 from karpenter.core.scheduling.solve import bought_for, explain, limit_sentence, solve
 from karpenter_local.testing.builders import (
     RESERVATION,
@@ -47,7 +47,6 @@ from karpenter_local.testing.builders import (
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.core.model.catalog import InstanceType
-    from karpenter.core.scheduling.problem import Pool, Problem, Reason
 
 REFERENCE: Final = Path(__file__).parents[4] / "docs" / "reference" / "plan.md"
 SMALL: Final = instance_type("small", cpu=2, memory=4)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from karpenter.api.cluster import PriorityClass
-from karpenter.api.meta import InvalidObject, convert
+from karpenter.api.meta import InvalidObject, Resource, convert
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolumeClaim
 from karpenter.api.workloads import CronJob, DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
 from karpenter.core.state.apps import MAX_PODS, expand_workloads, with_priority
 from karpenter_local.testing.builders import manifest_pod
-
-if TYPE_CHECKING:
-    from karpenter.api.meta import Resource
 
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 TEMPLATE = {
@@ -53,7 +50,6 @@ def made(*objects: Resource) -> list[str]:
 
 
 def schedule(name: str = "web", *, suspend: bool = False, **job: object) -> Resource:
-    """Return a CronJob."""
     plain = {
         "metadata": {"name": name, "namespace": "shop"},
         "spec": {"suspend": suspend, "jobTemplate": {"spec": {"template": TEMPLATE, **job}}},
@@ -264,7 +260,6 @@ def test_as_many_pods_as_are_allowed_are_made(monkeypatch: pytest.MonkeyPatch) -
 
 
 def priority(name: str, value: int, *, default: bool = False) -> dict[str, PriorityClass]:
-    """Return a priority class by its name."""
     plain = {"metadata": {"name": name}, "value": value, "globalDefault": default}
     return {name: convert(plain, PriorityClass)}
 

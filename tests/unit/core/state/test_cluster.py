@@ -11,7 +11,7 @@ import pytest
 from karpenter.api.cluster import Event as ClusterEvent
 from karpenter.api.cluster import Namespace
 from karpenter.api.kwoknodeclass import KWOKNodeClass
-from karpenter.api.meta import convert
+from karpenter.api.meta import Resource, convert
 from karpenter.api.node import Node
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
@@ -23,13 +23,11 @@ from karpenter.core.state.cluster import (
     ObjectUpdated,
     node_class,
 )
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.statenode import StateNode, state_nodes
 from tests.unit.core.lifecycle.objects import ID, NOW, claim, complete, launched, node, pod, pool
 
 if TYPE_CHECKING:
-    from karpenter.api.meta import Resource
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.core.state.statenode import StateNode
 
 OURS = [("karpenter.kwok.sh", "KWOKNodeClass")]
 KEEP = {"karpenter.sh/do-not-disrupt": "true"}
@@ -37,7 +35,6 @@ FOREIGN = {"nodeClassRef": {"group": "other.example", "kind": "OtherClass", "nam
 
 
 def overlay(generation: int) -> NodeOverlay:
-    """Return an overlay."""
     return convert({"metadata": {"name": "o", "generation": generation}}, NodeOverlay)
 
 

@@ -36,13 +36,11 @@ def budget(name: str = "guard", allowed: int | None = None, **spec: object) -> P
 
 
 def web_pod(name: str = "web-0", status: dict[str, Any] | None = None, **meta: object) -> Pod:
-    """Return a running pod of the web."""
     facts = READY if status is None else status
     return manifest_pod(name, node="node-1", meta={"labels": {"app": "web"}, **meta}, status=facts)
 
 
 def several(count: int) -> list[Pod]:
-    """Return running pods of the web."""
     return [web_pod(f"web-{number}") for number in range(count)]
 
 

@@ -47,7 +47,6 @@ def pod(meta: dict[str, Any] | None = None, spec: dict[str, Any] | None = None, 
 
 
 def asks(value: str, start: str | None = None) -> Pod:
-    """Return a pod that asks not to be disrupted."""
     return pod({"annotations": {DO_NOT_DISRUPT: value}}, startTime=start)
 
 

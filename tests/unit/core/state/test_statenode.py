@@ -43,7 +43,6 @@ def claim(
     status: dict[str, Any] | None = None,
     **spec: object,
 ) -> NodeClaim:
-    """Return a claim that was launched."""
     own = {"team": "claim", labels.NODEPOOL: "default"}
     plain = {
         "metadata": {"name": name, "labels": own, "annotations": {"from": "claim"}, **(meta or {})},

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api import labels
-from karpenter.api.meta import convert
+from karpenter.api.meta import Resource, convert
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
@@ -17,7 +17,6 @@ from karpenter.core.state.volumeusage import VolumeProblem
 from karpenter_local.testing.builders import manifest_pod
 
 if TYPE_CHECKING:
-    from karpenter.api.meta import Resource
     from karpenter.api.pod import Pod
 
 BOUND = {labels.BIND_COMPLETED: "yes"}
@@ -34,7 +33,6 @@ def db_pod(*claims: str, **volumes: object) -> Pod:
 def claim(
     name: str = "data", volume: str = "", cls: str | None = "fast", *, phase: str = "", **meta: object
 ) -> PersistentVolumeClaim:
-    """Return a claim, bound if it has a volume."""
     annotations = BOUND if volume else {}
     plain = {
         "metadata": {"name": name, "namespace": "shop", "annotations": annotations, **meta},
@@ -80,7 +78,6 @@ def storage(
 
 
 def zones(*names: str) -> dict[str, list[str]]:
-    """Return a term that means zones."""
     return {labels.ZONE: list(names)}
 
 

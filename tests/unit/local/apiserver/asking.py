@@ -28,17 +28,14 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The body, decoded."""
         return msgspec.json.decode(self.raw)
 
     @property
     def reason(self) -> str:
-        """Why it was refused."""
         return str(self.json.get("reason", ""))
 
     @property
     def message(self) -> str:
-        """Why it was refused, in words."""
         return str(self.json.get("message", ""))
 
 
@@ -68,14 +65,12 @@ def request(
 
 
 async def ask(server: Server, method: str, path: str, body: Any = None, **options: Any) -> Answer:
-    """Return the server's one answer."""
     answer = await server.handle(request(method, path, body, **options))
     assert isinstance(answer, Response)
     return Answer(answer)
 
 
 async def watch(server: Server, path: str, **query: Any) -> Streaming:
-    """Return an accepted watch."""
     answer = await server.handle(request("GET", path, watch="true", **query))
     assert isinstance(answer, Streaming)
     return answer
@@ -88,7 +83,6 @@ async def take(stream: Streaming, count: int) -> list[tuple[str, str]]:
 
 
 def configmap(name: str, data: dict[str, str] | None = None, **meta: Any) -> dict[str, Any]:
-    """Return a config map."""
     return {
         "kind": "ConfigMap",
         "apiVersion": "v1",
@@ -98,7 +92,6 @@ def configmap(name: str, data: dict[str, str] | None = None, **meta: Any) -> dic
 
 
 def pod(name: str, *, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-    """Return a pod of one container."""
     meta: dict[str, Any] = {"name": name}
     if labels:
         meta["labels"] = labels

@@ -20,20 +20,16 @@ class Standing:
         self._now = datetime(2025, 1, 1, tzinfo=UTC)
 
     def now(self) -> datetime:
-        """Return a second later than before."""
         self._now += timedelta(seconds=1)
         return self._now
 
     def monotonic(self) -> float:
-        """Return nothing that matters."""
         return 0.0
 
     def boottime(self) -> float:
-        """Return nothing that matters, either."""
         return 0.0
 
     async def sleep(self, seconds: float) -> None:
-        """Do not wait."""
         _ = seconds
 
 

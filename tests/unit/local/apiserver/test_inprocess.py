@@ -2,16 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING
 
 import pytest
 
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.rest import Request, Response, Streaming
+from karpenter.kube.rest import Handler, Request, Response, Streaming, Transport
 from karpenter_local.apiserver.inprocess import InProcess
-
-if TYPE_CHECKING:
-    from karpenter.kube.rest import Handler, Transport
 
 PODS = Request(
     method="GET", path="/api/v1/pods", query=(("limit", "5"), ("limit", "6")), headers=(("accept", "x"),)
@@ -27,7 +23,6 @@ class Echo:
         self.closed = False
 
     async def handle(self, request: Request) -> Response | Streaming:
-        """Answer with what was asked."""
         self.seen.append(request)
         if request.parameter("watch"):
             return Streaming(lines=self._lines())

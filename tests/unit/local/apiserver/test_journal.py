@@ -12,7 +12,6 @@ from karpenter_local.apiserver.store import ObjectStore
 
 
 def opened(directory: Path, limit: int = 1 << 20) -> tuple[ObjectStore, FileJournal]:
-    """Return a store that is kept in a directory."""
     store = ObjectStore()
     journal = FileJournal(directory, limit=limit)
     journal.open(store)
@@ -20,12 +19,10 @@ def opened(directory: Path, limit: int = 1 << 20) -> tuple[ObjectStore, FileJour
 
 
 def write(store: ObjectStore, name: str, **extra: Any) -> None:
-    """Write one object."""
     store.put("configmaps", f"default/{name}", {"metadata": {"name": name}, **extra})
 
 
 def state(store: ObjectStore) -> dict[str, bytes]:
-    """Return everything that is stored."""
     return {
         f"{table.name}/{key}": entry.raw for table in store.tables() for key, entry in table.entries.items()
     }

@@ -37,7 +37,6 @@ def workload(**spec: Any) -> dict[str, Any]:
 
 
 def cron(**spec: Any) -> dict[str, Any]:
-    """Return a CronJob."""
     inner = {"containers": [{"name": "main", "image": "app:1"}], "restartPolicy": "Never"}
     job = {"spec": {"template": {"spec": inner}}}
     spec = {"schedule": "0 * * * *", "jobTemplate": job, **spec}
@@ -45,7 +44,6 @@ def cron(**spec: Any) -> dict[str, Any]:
 
 
 def budget(**spec: Any) -> dict[str, Any]:
-    """Return a PodDisruptionBudget."""
     selector = {"matchLabels": {"app": "a"}}
     return {
         "apiVersion": "policy/v1",
@@ -56,13 +54,11 @@ def budget(**spec: Any) -> dict[str, Any]:
 
 
 def claim(size: str) -> dict[str, Any]:
-    """Return a claim for storage."""
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"}, "spec": spec}
 
 
 def service(name: str, *ports: dict[str, Any]) -> dict[str, Any]:
-    """Return a Service."""
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": [*ports]}}
 
 
@@ -247,7 +243,6 @@ WRONG = [
 
 
 def path_of(plain: dict[str, Any]) -> str:
-    """Return where an object is created."""
     (found,) = (
         each for each in BUILT_IN if (each.api_version, each.kind) == (plain["apiVersion"], plain["kind"])
     )

@@ -6,7 +6,6 @@ from tests.unit.local.apiserver.asking import DEFINITIONS, ask, definition
 
 
 def references(value: Any) -> set[str]:
-    """Return every reference in a document."""
     if isinstance(value, dict):
         found = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
         return found.union(*(references(part) for part in value.values()))

@@ -27,7 +27,6 @@ def field(number: int, value: Any) -> bytes:
 
 
 def envelope(api_version: str, kind: str, message: bytes) -> bytes:
-    """Return a message in its envelope."""
     return protobuf.MAGIC + field(1, field(1, api_version) + field(2, kind)) + field(2, message)
 
 

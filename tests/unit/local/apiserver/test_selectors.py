@@ -36,7 +36,6 @@ def test_what_cannot_be_read_is_a_bad_request(text: str) -> None:
 
 
 def entry(**fields: str) -> Entry:
-    """Return an entry with some fields."""
     return Entry("space/name", 5, b"{}", {}, {key.replace("__", "."): value for key, value in fields.items()})
 
 

@@ -4,7 +4,6 @@ from karpenter_local.apiserver.store import ObjectStore
 
 
 def written(name: str, **meta: str) -> dict[str, dict[str, str]]:
-    """Return an object to be stored."""
     return {"metadata": {"name": name, **meta}}
 
 

@@ -6,12 +6,10 @@ from karpenter_local.virtual import run_virtual
 
 
 def change(revision: int, size: int = 10) -> WatchCacheEvent:
-    """Return a change of some size."""
     return WatchCacheEvent("ADDED", Entry(f"a/{revision}", revision, b"x" * size, {}, {}), None)
 
 
 def revisions(changes: list[WatchCacheEvent] | None) -> list[int] | None:
-    """Return what was read, as revisions."""
     return None if changes is None else [item.entry.revision for item in changes]
 
 

@@ -28,5 +28,4 @@ def shared_site() -> ClusterAccount:
 
 
 def code_of(error: ClientError) -> str:
-    """Return the code of an error of AWS."""
     return str(error.response["Error"]["Code"])

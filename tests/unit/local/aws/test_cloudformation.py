@@ -82,7 +82,6 @@ BOTH = ["CAPABILITY_NAMED_IAM"]
 
 
 def cloudformation() -> Any:
-    """Return a client."""
     return shared_site().client("cloudformation")
 
 
@@ -98,12 +97,10 @@ def asked(cluster: str, text: str = TEMPLATE, **more: str) -> dict[str, Any]:
 
 
 def status(stack: str) -> str:
-    """Return the status of a stack."""
     return str(cloudformation().describe_stacks(StackName=stack)["Stacks"][0]["StackStatus"])
 
 
 def queue_attributes(cluster: str) -> dict[str, str]:
-    """Return the attributes of the queue of a stack."""
     sqs = shared_site().client("sqs")
     url = sqs.get_queue_url(QueueName=f"queue-{cluster}")["QueueUrl"]
     found: dict[str, str] = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]

@@ -17,7 +17,6 @@ def reserved(**asked: Any) -> list[str]:
 
 
 def by(name: str, *values: str) -> dict[str, Any]:
-    """Return a filter."""
     return {"Filters": [{"Name": name, "Values": list(values)}]}
 
 

@@ -424,7 +424,6 @@ def test_zones_can_be_shifted_away(world: World, control: Control) -> None:
 
 
 def ask(path: str, body: object = None, *, kind: str = "application/json") -> tuple[int, Any]:
-    """Ask the control interface over HTTP."""
     data = None if body is None else json.dumps(body).encode()
     url = f"{embedded().endpoint}/_karpenter/{path}"
     request = Request(url, data=data, headers={"Content-Type": kind})  # noqa: S310  our own, on loopback

@@ -13,7 +13,6 @@ POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
 
 
 def eks() -> Any:
-    """Return a client."""
     return shared_site().client("eks")
 
 

@@ -78,7 +78,6 @@ class Post:
         self.arn = told["Attributes"]["QueueArn"]
 
     def allow(self) -> None:
-        """Let EventBridge send to the queue."""
         policy = json.dumps({"Version": "2012-10-17", "Statement": [{**ALLOW, "Resource": self.arn}]})
         self.sqs.set_queue_attributes(QueueUrl=self.url, Attributes={"Policy": policy})
 

@@ -12,7 +12,6 @@ OF_AWS = "arn:aws:iam::aws:policy"
 
 
 def iam() -> Any:
-    """Return a client."""
     return shared_site().client("iam")
 
 

@@ -19,12 +19,10 @@ START = datetime(2025, 1, 1, tzinfo=UTC)
 
 
 def site(server: AwsInProcess) -> ClusterAccount:
-    """Return the account with what a cluster has there."""
     return ClusterAccount(server, cluster="blue", types=("m5.large",))
 
 
 def ids(seed: str) -> list[str]:
-    """Return the ids that a seed stands for."""
     with AwsInProcess(seed=seed) as server:
         made = site(server)
         return [*made.estate.subnets, *made.estate.groups]

@@ -42,5 +42,4 @@ def test_the_hint_installs_the_extra() -> None:
 
 
 def name_of(requirement: str) -> str:
-    """Return the importable name of a requirement."""
     return requirement.partition("[")[0].partition(">")[0].replace("-", "_")

@@ -55,7 +55,6 @@ class Yard:
         return await asyncio.to_thread(_launch, {**data, "IamInstanceProfile": {"Name": profile}})
 
     async def nodes(self) -> list[Node]:
-        """Return all nodes."""
         return list((await self.cluster.client.list(Node)).items)
 
     def state(self, machine: str) -> str:

@@ -35,16 +35,13 @@ class Heard(Control):
         self.machines: tuple[InstanceView, ...] = (MACHINE,)
 
     def perform(self, command: commands.Command) -> str:
-        """Note a command."""
         self.told.append(command)
         return "done"
 
     def instances(self) -> tuple[InstanceView, ...]:
-        """Return what was put there."""
         return self.machines
 
     def console(self, name: str) -> str:
-        """Return something."""
         return f"console of {name}"
 
 

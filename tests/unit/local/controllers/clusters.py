@@ -46,12 +46,10 @@ class Small:
         await asyncio.sleep(3)
 
     async def names(self, kind: Any) -> list[str]:
-        """Return the names of all objects of a kind."""
         found = (await self.client.list(kind, HERE)).items
         return sorted(each["metadata"]["name"] if isinstance(each, dict) else each.name for each in found)
 
     async def pods(self) -> tuple[Pod, ...]:
-        """Return all pods."""
         return (await self.client.list(Pod, HERE)).items
 
     async def told(self, reason: str) -> list[str]:
@@ -62,7 +60,6 @@ class Small:
 
 @asynccontextmanager
 async def small_cluster() -> AsyncIterator[Small]:
-    """Run a cluster of two nodes."""
     async with LocalCluster(VirtualClock(), seed=1) as cluster:
         await cluster.add_nodes(2)
         await asyncio.sleep(1)

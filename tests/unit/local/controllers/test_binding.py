@@ -37,7 +37,6 @@ def volume(name: str, size: str = "2Gi", **more: Any) -> PersistentVolume:
 
 
 def held(uid: str = "mine", name: str = "data") -> dict[str, Any]:
-    """Return the reservation of a volume."""
     return {"claimRef": {"namespace": "default", "name": name, "uid": uid}}
 
 
@@ -66,7 +65,6 @@ def test_choose(volumes: list[PersistentVolume], waits: bool, expected: str | No
 
 
 def storage_class(provisioner: str = "driver", mode: str = "Immediate") -> StorageClass:
-    """Return a class."""
     body = {"metadata": {"name": "fast"}, "provisioner": provisioner, "volumeBindingMode": mode}
     return convert(body, StorageClass)
 

@@ -64,7 +64,6 @@ def test_last_acted_on(spec: dict[str, Any], status: dict[str, Any], expected: f
 
 
 def cron_job(**spec: Any) -> Plain:
-    """Return a cron job."""
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"template": {"spec": {}}}}
     return workload("CronJob", "tick", jobTemplate=template, **spec)
 
@@ -80,7 +79,6 @@ def test_job_for() -> None:
 
 
 def ended(name: str, kind: str, *, age: int) -> Plain:
-    """Return a job that has ended."""
     condition = {"type": kind, "status": "True", "lastTransitionTime": at(-age)}
     return workload(
         "Job", name, status={"conditions": [condition]}, metadata={"creationTimestamp": at(-age - 10)}

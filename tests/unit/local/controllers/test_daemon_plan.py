@@ -39,12 +39,10 @@ def node(*, labels: dict[str, str] | None = None, **spec: Any) -> Node:
 
 
 def taint(effect: str, key: str = "team") -> dict[str, str]:
-    """Return a taint."""
     return {"key": key, "effect": effect}
 
 
 def daemon(name: str, on: str, *, revision: str = "new", **more: Any) -> Pod:
-    """Return a daemon's pod of a revision."""
     return pod(name, node=on, labels={HASH: revision}, **more)
 
 

@@ -113,7 +113,6 @@ def status_of(deployment: Plain, *sets: Plain, seconds: float = 0.0) -> Plain:
 
 
 def reasons(status: Plain) -> dict[str, str]:
-    """Return the reason of each condition."""
     return {each["type"]: each["reason"] for each in status["conditions"]}
 
 

@@ -12,7 +12,6 @@ from tests.unit.local.controllers.objects import NOW, at, pod
 
 
 def budget(*, status: dict[str, Any] | None = None, **spec: Any) -> PodDisruptionBudget:
-    """Return a disruption budget."""
     meta = {"name": "budget", "namespace": "default", "generation": 2}
     return convert({"metadata": meta, "spec": spec, "status": status or {}}, PodDisruptionBudget)
 

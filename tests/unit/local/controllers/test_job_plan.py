@@ -12,7 +12,6 @@ from tests.unit.local.controllers.objects import NOW, at, pod, workload
 
 
 def job(*, status: dict[str, Any] | None = None, **spec: Any) -> Plain:
-    """Return a job."""
     return workload("Job", "work", status=status or {}, **spec)
 
 
@@ -27,7 +26,6 @@ def run(
 
 
 def look(found: Plain, *mine: Pod) -> tuple[job_plan.JobCounts, JobResult | None, job_plan.JobStep]:
-    """Count, judge and plan."""
     request = job_plan.request_of(found)
     count = job_plan.count_pods(found, request, mine)
     result = job_plan.finished(found, request, count, NOW)

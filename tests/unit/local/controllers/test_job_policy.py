@@ -18,7 +18,6 @@ DISRUPTED = [{"type": "DisruptionTarget", "status": "True"}]
 
 
 def rule(action: str, **when: Any) -> dict[str, Any]:
-    """Return one rule of a policy."""
     return {"action": action, **when}
 
 

@@ -25,7 +25,6 @@ def node(*, ready: str | None = "True", taints: Any = (), heartbeat: float = 0, 
 
 
 def lease(renewed: float, seconds: int = 40) -> Lease:
-    """Return a node's lease."""
     return convert({"spec": {"renewTime": at(renewed), "leaseDurationSeconds": seconds}}, Lease)
 
 

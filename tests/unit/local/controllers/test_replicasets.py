@@ -103,7 +103,6 @@ class _Pods:
         self.tell: EventHandler[Pod]
 
     def subscribe(self, listener: EventHandler[Pod]) -> None:
-        """Keep the listener."""
         self.tell = listener
 
 

@@ -60,7 +60,6 @@ def user(name: str = "user", uses: str = "data", **spec: Any) -> Plain:
 
 
 async def phase(small: Small, name: str = "data") -> str:
-    """Return a claim's phase."""
     found = await small.get(PersistentVolumeClaim, name)
     return str(found.status.phase)
 

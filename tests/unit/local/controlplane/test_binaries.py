@@ -6,7 +6,6 @@ from karpenter_local.controlplane.binaries import ASSETS, BUILT, BinariesMissing
 
 
 def put(directory: Path, *names: str) -> None:
-    """Make programs that could be run."""
     directory.mkdir(parents=True, exist_ok=True)
     for name in names:
         program = directory / name

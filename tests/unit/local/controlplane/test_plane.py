@@ -14,7 +14,6 @@ from karpenter_local.controlplane.ports import free_ports
 
 
 def ask(plane: RealControlPlane, path: str, *, body: Any = None, token: str | None = None) -> Any:
-    """Send one request to the plane."""
     headers = {"Authorization": f"Bearer {token or plane.token}", "Content-Type": "application/json"}
     data = json.dumps(body).encode() if body is not None else None
     request = urllib.request.Request(plane.url + path, data, headers)  # noqa: S310  https, to our own server
@@ -24,7 +23,6 @@ def ask(plane: RealControlPlane, path: str, *, body: Any = None, token: str | No
 
 
 def alive(pid: int) -> bool:
-    """Whether there is such a process."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

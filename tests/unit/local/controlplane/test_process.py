@@ -9,7 +9,6 @@ from karpenter_local.controlplane.process import ComponentProcess, ProcessFailed
 
 
 async def start(tmp_path: Path, program: str) -> ComponentProcess:
-    """Run a line of Python."""
     return await ComponentProcess.start("worker", [sys.executable, "-c", program], directory=tmp_path)
 
 

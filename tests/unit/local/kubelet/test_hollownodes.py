@@ -47,7 +47,6 @@ async def run(
 
 
 async def look(cluster: LocalCluster, name: str = "p") -> Pod:
-    """Return a pod."""
     return await cluster.client.get(Pod, name, namespace="default")
 
 
@@ -59,7 +58,6 @@ async def phase(cluster: LocalCluster, name: str = "p") -> str:
 
 
 async def is_gone(cluster: LocalCluster, name: str = "p") -> bool:
-    """Say whether a pod is gone."""
     try:
         await look(cluster, name)
     except NotFound:

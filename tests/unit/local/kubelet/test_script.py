@@ -21,7 +21,6 @@ STEADY = PodTimings(variation=0.0)
 
 
 def pod(*, job: bool = False, notes: dict[str, str] | None = None, **spec: Any) -> Pod:
-    """Return a pod."""
     owner = [{"kind": "Job", "name": "j", "uid": "u", "controller": True}] if job else []
     meta = {"uid": "uid-p", "annotations": notes or {}, "ownerReferences": owner}
     shape = {"containers": [{"name": "main", "image": "pause"}], "restartPolicy": "Always", **spec}
@@ -30,7 +29,6 @@ def pod(*, job: bool = False, notes: dict[str, str] | None = None, **spec: Any) 
 
 
 def note(**notes: str) -> dict[str, str]:
-    """Return annotations for the simulation."""
     return {f"local.karpenter.sh/{key.replace('_', '-')}": value for key, value in notes.items()}
 
 
@@ -145,7 +143,6 @@ def test_variation() -> None:
 
 
 def conditions(found: dict[str, Any]) -> dict[str, str]:
-    """Return the status of each condition."""
     return {each["type"]: each["status"] for each in found["conditions"]}
 
 
@@ -207,7 +204,6 @@ def test_the_class_of_service_is_left_to_the_server() -> None:
 
 
 def node(**more: Any) -> Node:
-    """Return a node."""
     meta = {"name": "n", "labels": more.pop("labels", {}), "annotations": more.pop("annotations", {})}
     return convert({"metadata": meta, "status": more}, Node)
 

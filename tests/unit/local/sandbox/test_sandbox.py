@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter_local.sandbox.operators import DirectSeams
-from karpenter_local.sandbox.options import AwsOptions, ClusterOptions, KwokOptions
+from karpenter_local.sandbox.options import AwsOptions, CloudOptions, ClusterOptions, KwokOptions
 from karpenter_local.sandbox.sandbox import Sandbox
 from karpenter_local.virtual import run_virtual
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from karpenter.base.clock import Clock
     from karpenter.kube.rest import Transport
-    from karpenter_local.sandbox.options import CloudOptions
 
 TWO_TYPES = AwsOptions(types=("m5.large", "m5.xlarge"), in_process=True)
 

@@ -84,7 +84,6 @@ class World:
             self.table.set_node(each)
 
     def put(self, on: str, *pods: Pod, living: bool = True) -> "World":
-        """Let pods run on a node."""
         for each in pods:
             self.table.put(self.assigned(each, on, living=living))
         return self
@@ -102,11 +101,9 @@ class World:
         )
 
     def pod_info(self, each: Pod) -> PodInfo:
-        """Return what a pod asks for."""
         return self.pod_infos.of(each)
 
     def place(self, each: Pod, *, seed: int = 1) -> Placed | FitError:
-        """Ask where a pod would go."""
         pod_volumes = self.table.storage.pod_volumes(each.namespace, claims_of(each))
         return place(self.table, each.key, self.pod_info(each), seed=seed, pod_volumes=pod_volumes)
 

@@ -32,7 +32,6 @@ def ask(world: World, asks: Pod, **context: Any) -> Victims | str:
 
 
 def names(found: Victims | str) -> tuple[str, list[str]]:
-    """Return the node and the victims' names."""
     assert isinstance(found, Victims)
     return found.node, [each.key.partition("/")[2] for each in found.pods]
 

@@ -20,7 +20,6 @@ def scheduler() -> ScheduleOne:
 
 
 def bound(found: Pod, to: str = "n", **status: Any) -> Pod:
-    """Return a pod as it is once bound."""
     spec = msgspec.structs.replace(found.spec, node_name=to)
     return msgspec.structs.replace(found, spec=spec, status=msgspec.structs.replace(found.status, **status))
 

@@ -41,12 +41,10 @@ async def make(cluster: LocalCluster, name: str, *, cpu: str = "100m", app: str 
 
 
 async def look(cluster: LocalCluster, name: str) -> Pod:
-    """Return a pod."""
     return await cluster.client.get(Pod, name, namespace="default")
 
 
 def why(pod: Pod) -> str:
-    """Return what keeps a pod waiting."""
     return next((each.message for each in pod.status.conditions if each.type == "PodScheduled"), "")
 
 

@@ -10,7 +10,6 @@ from tests.unit.local.scheduler.clusters import HOSTNAME, World, affinity, near,
 
 
 def prefer(weight: int, label: str) -> dict[str, Any]:
-    """Return a preference for nodes with a label."""
     return {
         "weight": weight,
         "preference": {"matchExpressions": [{"key": label, "operator": "Exists"}]},
@@ -18,7 +17,6 @@ def prefer(weight: int, label: str) -> dict[str, Any]:
 
 
 def lean(weight: int, app: str) -> dict[str, Any]:
-    """Return a preference about neighbours."""
     return {"weight": weight, "podAffinityTerm": near(app)}
 
 

@@ -58,7 +58,6 @@ def storage_class(name: str = "later", *, waits: bool = True, **more: Any) -> St
 
 
 def user(name: str = "user", *claims: str) -> Pod:
-    """Return a pod that uses claims."""
     volumes = [
         {"name": f"v{number}", "persistentVolumeClaim": {"claimName": each}}
         for number, each in enumerate(claims or ("data",))

@@ -16,10 +16,11 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.kwok.cloud import KwokInstance
-from karpenter.kube.rest import Request, Response, target_of
+from karpenter.kube.rest import Request, Response, Transport, target_of
 from karpenter_local.sandbox.operators import REPLICA as ACTING
+from karpenter_local.sandbox.operators import Replica
 from karpenter_local.simulation.cluster import CLUSTER, FaultySeams, SimulatedCluster
-from karpenter_local.simulation.invariants.invariant import ViolationLog
+from karpenter_local.simulation.invariants.invariant import Invariant, ViolationLog
 from karpenter_local.simulation.mirror import ObjectWrite
 from karpenter_local.testing.builders import manifest_pod
 from karpenter_local.virtual import run_virtual
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from karpenter.api.pod import Pod
-    from karpenter.kube.rest import Transport
-    from karpenter_local.sandbox.operators import Replica
-    from karpenter_local.simulation.invariants.invariant import Invariant
 
     Scene = Callable[[SimulatedCluster, Invariant], Coroutine[Any, Any, None] | None]
 
@@ -167,7 +165,6 @@ def node(
     taints: tuple[str, ...] = (),
     **metadata: Any,
 ) -> Node:
-    """Let there be a node."""
     keys = (*taints, *(["karpenter.sh/disrupted"] if closed else []))
     made = _read(
         Node,

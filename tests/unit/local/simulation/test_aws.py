@@ -15,7 +15,7 @@ from karpenter_local.aws.faults import RefuseCall
 from karpenter_local.aws.inprocess import AwsInProcess
 from karpenter_local.aws.site import ClusterAccount
 from karpenter_local.simulation.aws.faults import ZONES, draw_aws_faults, move_to_aws
-from karpenter_local.simulation.aws.network import AwsCallFaults, FaultyAws
+from karpenter_local.simulation.aws.network import AwsCallFault, AwsCallFaults, FaultyAws
 from karpenter_local.simulation.cluster import SimulatedCluster
 from karpenter_local.simulation.faults import SellOut
 from karpenter_local.simulation.invariants.invariant import ViolationLog
@@ -26,8 +26,6 @@ from karpenter_local.virtual import VirtualClock, run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
-
-    from karpenter_local.simulation.aws.network import AwsCallFault
 
 
 TAG = {"Resources": ["subnet-1"], "Tags": [{"Key": "a", "Value": "b"}]}

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 PODS = "/api/v1/namespaces/default/pods/web"
 
 
-def nothing(_cluster: SimulatedCluster, _invariant: Invariant) -> None:
-    """Let there be nothing."""
+def nothing(_cluster: SimulatedCluster, _invariant: Invariant) -> None: ...
 
 
 def a_pair(cluster: SimulatedCluster, _invariant: Invariant) -> None:
@@ -136,7 +135,6 @@ def test_what_is_deleted_goes(scene: Callable[[SimulatedCluster, Invariant], Non
 
 
 def a_waiting_pod(cluster: SimulatedCluster, _invariant: Invariant) -> None:
-    """Let a pod wait."""
     pod(cluster, "web", phase="Pending")
 
 

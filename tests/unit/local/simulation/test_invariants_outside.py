@@ -16,7 +16,7 @@ from karpenter_local.simulation.invariants.disruption import (
     ValidityInvariant,
 )
 from karpenter_local.simulation.invariants.draining import DrainInvariant, FinalizerOrderInvariant
-from karpenter_local.simulation.invariants.invariant import CloudCall, amount
+from karpenter_local.simulation.invariants.invariant import CloudCall, Invariant, amount
 from karpenter_local.simulation.invariants.machines import (
     BelongingInvariant,
     ClosedInvariant,
@@ -51,7 +51,6 @@ from tests.unit.local.simulation.broken import (
 if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter_local.simulation.cluster import SimulatedCluster
-    from karpenter_local.simulation.invariants.invariant import Invariant
 
 KEPT: dict[str, Any] = {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}
 FINALIZER: dict[str, Any] = {"finalizers": ["karpenter.sh/termination"]}
@@ -296,7 +295,6 @@ async def an_unknown_pod(cluster: SimulatedCluster, judge: Invariant) -> None:
 
 
 async def a_sound_command(cluster: SimulatedCluster, judge: Invariant) -> None:
-    """Let an empty node be removed."""
     a_node(cluster, judge, "Initialized")
     await asyncio.sleep(LONG)
     disrupted(cluster, judge, "Empty")

@@ -13,13 +13,12 @@ import structlog
 
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.rest import Request, Response, Streaming
-from karpenter_local.simulation.network import CallFaults, FaultyTransport
+from karpenter_local.simulation.network import CallFault, CallFaults, FaultyTransport
 from karpenter_local.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 
-    from karpenter_local.simulation.network import CallFault
 
 PATCH = Request(method="PATCH", path="/api/v1/nodes/a")
 LIST = Request(method="GET", path="/api/v1/nodes")
@@ -33,18 +32,15 @@ class Server:
         self.carried_out = 0
 
     async def send(self, request: Request) -> Response:
-        """Do what is asked."""
         self.carried_out += request.method != "GET"
         return Response(status=200, body=_list("9"))
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Response | Streaming]:
-        """Tell the time."""
         del request
         yield Streaming(lines=self._lines())
 
-    async def close(self) -> None:
-        """Nothing has to be let go."""
+    async def close(self) -> None: ...
 
     async def _lines(self) -> AsyncGenerator[bytes, None]:
         for number in range(1, 4):

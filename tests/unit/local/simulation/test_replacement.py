@@ -19,7 +19,6 @@ MEMORY = "m-1x-amd64-linux"
 
 
 def a_machine(cluster: SimulatedCluster, name: str, kind: str) -> None:
-    """Let there be a machine of a kind."""
     machine(cluster, name)
     node(cluster, name)
     claim(cluster, name, "Initialized", kind=kind)

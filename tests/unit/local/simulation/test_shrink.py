@@ -11,13 +11,11 @@ from karpenter_local.simulation.actions import AddPool
 from karpenter_local.simulation.faults import CutWatches, Drift, SellOut
 from karpenter_local.simulation.invariants.invariant import Violation
 from karpenter_local.simulation.run import RunResult
-from karpenter_local.simulation.scenario import generate
+from karpenter_local.simulation.scenario import Scenario, generate
 from karpenter_local.simulation.shrink import shrink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from karpenter_local.simulation.scenario import Scenario
 
 
 def result(*rules: str) -> RunResult:

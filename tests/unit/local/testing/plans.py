@@ -11,11 +11,10 @@ from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE
 from karpenter.core.model.requirement import Requirement
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.model.resources import merge, pod_requests
-from karpenter.core.scheduling.problem import Cost, NewNode, Plan, Purchase, Refusal
+from karpenter.core.scheduling.problem import Cost, NewNode, Plan, Pool, Purchase, Refusal
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
-    from karpenter.core.scheduling.problem import Pool
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -26,11 +25,9 @@ class Written(msgspec.Struct, frozen=True):
     requested: Mapping[str, int]
 
     def type_names(self) -> tuple[str, ...]:
-        """Return the listed types."""
         return self.types
 
     def requirements(self, types: tuple[str, ...]) -> Requirements:
-        """Return what the claim would carry."""
         return self.required.intersect(Requirements.only(INSTANCE_TYPE, frozenset(types)))
 
     def requests(self) -> Mapping[str, int]:

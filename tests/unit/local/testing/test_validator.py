@@ -22,7 +22,7 @@ from karpenter.api.labels import (
 from karpenter.api.meta import LabelSelector
 from karpenter.core.model.hostportusage import HostPort
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.problem import Cost, Options, PodVolumes
+from karpenter.core.scheduling.problem import Cost, Options, Plan, PodVolumes, Problem
 from karpenter_local.testing.builders import (
     RESERVATION,
     Preferences,
@@ -45,7 +45,6 @@ from tests.unit.local.testing.plans import machine, plan
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod, PodAffinityTerm
-    from karpenter.core.scheduling.problem import Plan, Problem
 
 replace = msgspec.structs.replace
 small = instance_type("small", cpu=2, memory=4)
@@ -55,7 +54,6 @@ a, b = pod("a", cpu="1"), pod("b", cpu="1")
 
 
 def zone(*names: str) -> Requirements:
-    """Return the demand for some zones."""
     return Requirements.only(ZONE, frozenset(names))
 
 

@@ -18,12 +18,13 @@ from karpenter_local.apiserver.admission.quota import ResourceQuotas
 from karpenter_local.apiserver.custom import incoming as custom
 from karpenter_local.apiserver.custom import lifecycle
 from karpenter_local.apiserver.custom.definition import TABLE as DEFINITIONS
+from karpenter_local.apiserver.custom.definition import Version
 from karpenter_local.apiserver.custom.strategy import CustomStrategy
-from karpenter_local.apiserver.entry import key_of
+from karpenter_local.apiserver.entry import Entry, Object, key_of
 from karpenter_local.apiserver.managed.tracker import Tracker
 from karpenter_local.apiserver.metadata import SUFFIX_LENGTH, generated, stamp
 from karpenter_local.apiserver.notice import KUBERNETES
-from karpenter_local.apiserver.resources import Registry
+from karpenter_local.apiserver.resources import APIResource, Registry
 from karpenter_local.apiserver.tables import registry as tables
 from karpenter_local.apiserver.tables.view import TableView
 from karpenter_local.apiserver.tokens import ServiceAccountTokens
@@ -36,11 +37,8 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.kube.rest import Request
     from karpenter_local.apiserver.access import UserInfo
-    from karpenter_local.apiserver.custom.definition import Version
-    from karpenter_local.apiserver.entry import Entry, Object
     from karpenter_local.apiserver.managed.shapes import Shape
     from karpenter_local.apiserver.request import RequestInfo
-    from karpenter_local.apiserver.resources import APIResource
     from karpenter_local.apiserver.store import ObjectStore
     from karpenter_local.apiserver.strategy import Strategy
     from karpenter_local.apiserver.verbs.logs import ContainerLog
@@ -102,7 +100,6 @@ class Backend:
         return generated(prefix, "".join(self._dice.choices(_SUFFIX_LETTERS, k=SUFFIX_LENGTH)))
 
     def entry(self, resource: APIResource, namespace: str, name: str) -> Entry | None:
-        """Return what is stored."""
         return self.store.get(resource.table, key_of(namespace, name))
 
     def read(self, table: str, namespace: str, name: str) -> Object | None:
@@ -121,7 +118,6 @@ class Backend:
         return strategies.BUILT_IN[resource.table]
 
     def version(self, resource: APIResource) -> Version:
-        """Return what defines a custom kind."""
         return self._by_resource[resource.group, resource.version, resource.plural]
 
     def versions(self) -> Sequence[Version]:
@@ -246,14 +242,12 @@ class Backend:
                 self.store.rewrite(resource.table, resource.api_version)
 
     def unserve(self, definition: str) -> None:
-        """Serve a custom kind no longer."""
         for version in self._versions.pop(definition, ()):
             resource = version.resource
             self.registry.remove(resource)
             self._by_resource.pop((resource.group, resource.version, resource.plural), None)
 
     def add_service_account(self, namespace: str) -> None:
-        """Give a namespace its default service account."""
         accounts = self.registry.find("", "v1", "serviceaccounts")
         assert accounts is not None
         create(

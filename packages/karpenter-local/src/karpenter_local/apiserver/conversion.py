@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from karpenter_local.apiserver import errors
-from karpenter_local.apiserver.entry import encode
+from karpenter_local.apiserver.entry import Object, encode
 
 if TYPE_CHECKING:
-    from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.resources import APIResource
 
 # events.k8s.io/v1 renamed fields of the older Event of the core group; both are one object in storage:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter.kube.rest import Response
+from karpenter.kube.rest import Request, Response
 from karpenter_local.apiserver.entry import encode
 from karpenter_local.apiserver.negotiation import clauses
 from karpenter_local.apiserver.presenting import reply
@@ -17,7 +17,6 @@ from karpenter_local.apiserver.presenting import reply
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from karpenter.kube.rest import Request
     from karpenter_local.apiserver.resources import APIResource, Registry
 
 # https://kubernetes.io/docs/concepts/overview/kubernetes-api/#aggregated-discovery

@@ -55,16 +55,13 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The object's name."""
         return self.key.rpartition("/")[2]
 
     @property
     def namespace(self) -> str:
-        """The object's namespace, or nothing."""
         return self.key.rpartition("/")[0]
 
     def object(self) -> Object:
-        """Return a private, decoded copy."""
         copy: Object = _decode(self.raw)
         return copy
 

@@ -83,7 +83,6 @@ def _about(resource: "APIResource", name: str) -> dict[str, Any]:
 
 
 def not_found(resource: "APIResource", name: str) -> APIStatusError:
-    """There is no such object."""
     message = f'{qualified(resource.plural, resource.group)} "{name}" not found'
     return APIStatusError(404, "NotFound", message, details=_about(resource, name))
 
@@ -159,7 +158,6 @@ def invalid(kind: str, group: str, name: str, field_errors: "Sequence[FieldError
 
 
 def bad_request(message: str) -> APIStatusError:
-    """The request cannot be understood."""
     return APIStatusError(400, "BadRequest", message)
 
 
@@ -184,12 +182,10 @@ def patch_invalid(shown: str, why: str) -> APIStatusError:
 
 
 def unauthorized() -> APIStatusError:
-    """The request has no valid credentials."""
     return APIStatusError(401, "Unauthorized", "Unauthorized")
 
 
 def forbidden(resource: "APIResource", name: str, why: str) -> APIStatusError:
-    """Admission says no."""
     message = f'{qualified(resource.plural, resource.group)} "{name}" is forbidden: {why}'
     return APIStatusError(403, "Forbidden", message, details=_about(resource, name))
 
@@ -240,7 +236,6 @@ def too_many_requests(
 
 
 def internal(message: str) -> APIStatusError:
-    """The server failed."""
     return APIStatusError(500, "InternalError", f"Internal error occurred: {message}")
 
 

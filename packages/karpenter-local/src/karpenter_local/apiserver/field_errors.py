@@ -31,19 +31,16 @@ def render(value: Any) -> str:
 
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
-    """The value is not acceptable."""
     return FieldError(field, "FieldValueInvalid", f"Invalid value: {render(value)}: {detail}")
 
 
 def required(field: str, detail: str = "") -> FieldError:
-    """The field must be there."""
     return FieldError(
         field, "FieldValueRequired", f"Required value: {detail}" if detail else "Required value"
     )
 
 
 def not_supported(field: str, value: Any, allowed: "Iterable[str]") -> FieldError:
-    """The value is not one of a few."""
     known = ", ".join(render(item) for item in allowed)
     return FieldError(
         field, "FieldValueNotSupported", f"Unsupported value: {render(value)}: supported values: {known}"

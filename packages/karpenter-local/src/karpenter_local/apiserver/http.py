@@ -20,18 +20,16 @@ from urllib.parse import unquote_plus
 
 from aiohttp import web
 
-from karpenter.kube.rest import Request
+from karpenter.kube.rest import Pairs, Request, Response
 from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.authorization import AUTHENTICATED
 from karpenter_local.apiserver.presenting import refuse
 from karpenter_local.apiserver.verbs.logs import FollowedLog
 from karpenter_local.apiserver.verbs.watching import Watch
-from karpenter_local.certificates import server_certificates
+from karpenter_local.certificates import ServerCertificates, server_certificates
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Pairs, Response
     from karpenter_local.apiserver.server import Server
-    from karpenter_local.certificates import ServerCertificates
 
 HOST = "127.0.0.1"
 _KEPT_HEADERS = ("accept", "content-type", "user-agent", "impersonate-user")
@@ -77,7 +75,6 @@ class SecureServer:
         return self.url
 
     async def stop(self) -> None:
-        """Stop listening and end every connection."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None

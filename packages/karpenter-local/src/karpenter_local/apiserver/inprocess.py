@@ -43,7 +43,6 @@ class InProcess:
                 await answer.lines.aclose()
 
     async def close(self) -> None:
-        """Refuse what comes later."""
         self._closed = True
 
     async def _handle(self, request: Request) -> Response | Streaming:

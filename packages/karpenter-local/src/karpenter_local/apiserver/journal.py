@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 
 from karpenter.base.files import make_private_folder, private
-from karpenter_local.apiserver.watch_cache import EventType
+from karpenter_local.apiserver.watch_cache import EventType, WatchCacheEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from karpenter_local.apiserver.entry import Entry
     from karpenter_local.apiserver.store import ObjectStore
-    from karpenter_local.apiserver.watch_cache import WatchCacheEvent
 
 _HEAD = struct.Struct("<II")
 _LIMIT = 64 * 1024 * 1024

@@ -33,9 +33,7 @@ class Stamps(Protocol):
         """Return the time as objects carry it, to the second."""
         ...
 
-    def new_uid(self) -> str:
-        """Return a fresh uid."""
-        ...
+    def new_uid(self) -> str: ...
 
     def generate(self, prefix: str) -> str:
         """Return a fresh name that begins with `prefix`."""

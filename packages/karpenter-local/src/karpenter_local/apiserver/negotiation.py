@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from karpenter_local.apiserver import errors
-from karpenter_local.apiserver.views import Converted, Stored, metadata_only
+from karpenter_local.apiserver.views import Converted, ResponseView, Stored, metadata_only
 
 if TYPE_CHECKING:
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.request import RequestInfo
-    from karpenter_local.apiserver.views import ResponseView
 
 _ENCODINGS = frozenset({"application/json", "application/*", "*/*", "application/yaml"})
 
@@ -61,7 +60,6 @@ def wants_yaml(header: str) -> bool:
 
 
 def view_for(backend: Backend, call: RequestInfo) -> ResponseView:
-    """Return the view that the call accepts."""
     header = call.request.header("accept")
     if header in {"", "application/json", "*/*"}:
         return plain(backend, call)

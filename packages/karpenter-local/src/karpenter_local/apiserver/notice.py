@@ -89,7 +89,6 @@ class ClusterDirectory:
         self._facts.unlink(missing_ok=True)
 
     def post(self, facts: ClusterFacts) -> None:
-        """Say that the cluster is there."""
         draft = self._facts.with_suffix(".draft")
         with open(draft, "wb", opener=private) as file:
             file.write(msgspec.json.encode(facts))

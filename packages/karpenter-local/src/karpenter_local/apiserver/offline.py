@@ -16,9 +16,9 @@ import msgspec
 from karpenter.api.schema.field import INVALID, FieldProblem
 from karpenter.api.validation.objects import unknown_field
 from karpenter_local.apiserver import conversion, errors, metadata
-from karpenter_local.apiserver.resources import BUILT_IN, REVIEW
+from karpenter_local.apiserver.resources import BUILT_IN, REVIEW, APIResource
 from karpenter_local.apiserver.schema.conform import Mismatch, conform
-from karpenter_local.apiserver.schema.types import built_in_types
+from karpenter_local.apiserver.schema.types import TypeDefinition, built_in_types
 from karpenter_local.apiserver.strategies import BUILT_IN as STRATEGIES
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.field_errors import FieldError
-    from karpenter_local.apiserver.resources import APIResource
-    from karpenter_local.apiserver.schema.types import TypeDefinition
 
 _RESOURCES: Final[Mapping[tuple[str, str], APIResource]] = MappingProxyType(
     {(each.api_version, each.kind): each for each in BUILT_IN if each.verbs != REVIEW}

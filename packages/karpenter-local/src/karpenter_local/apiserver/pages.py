@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.kube.rest import Response
+from karpenter.kube.rest import Request, Response
 from karpenter_local.apiserver import discovery, errors
 from karpenter_local.apiserver.openapi import documents
 from karpenter_local.apiserver.presenting import reply
 from karpenter_local.apiserver.resources import BUILT_IN_GROUPS
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Request
     from karpenter_local.apiserver.backend import Backend
 
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})

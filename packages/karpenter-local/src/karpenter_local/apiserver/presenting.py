@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
-from karpenter.kube.rest import Response
+from karpenter.kube.rest import Pairs, Response
 from karpenter_local.apiserver.entry import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from karpenter.kube.rest import Pairs
     from karpenter_local.apiserver import errors
 
 JSON_HEADERS: Pairs = (("content-type", "application/json"),)
@@ -30,12 +29,10 @@ def reply(value: Any, status: int = 200, headers: Pairs = ()) -> Response:
 
 
 def reply_raw(raw: bytes, status: int = 200, headers: Pairs = ()) -> Response:
-    """Return encoded JSON as a response."""
     return Response(status=status, headers=(*JSON_HEADERS, *headers), body=raw)
 
 
 def refuse(fault: errors.APIStatusError) -> Response:
-    """Return a fault as a response."""
     if fault.text:
         plain = (("content-type", "text/plain; charset=utf-8"), *fault.headers)
         return Response(status=fault.code, headers=plain, body=fault.text.encode())
@@ -61,7 +58,6 @@ _Dumper.add_representer(str, _text)
 
 
 def as_yaml(response: Response) -> Response:
-    """Return a JSON response in YAML."""
     if response.header("content-type") != "application/json":
         return response
     headers = tuple(

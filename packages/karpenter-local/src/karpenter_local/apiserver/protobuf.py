@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter_local.apiserver.schema.types import built_in_types
+from karpenter_local.apiserver.schema.types import FieldType, TypeDefinition, built_in_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter_local.apiserver.schema.types import FieldType, TypeDefinition
 
 # https://kubernetes.io/docs/reference/using-api/api-concepts/
 MAGIC = b"k8s\x00"
@@ -34,7 +33,6 @@ class ProtobufError(ValueError):
 
 
 def decode(raw: bytes) -> dict[str, Any]:
-    """Return the object in an envelope."""
     if not raw.startswith(MAGIC):
         raise ProtobufError(
             "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
@@ -134,7 +132,7 @@ def _entry(raw: bytes, type_: FieldType) -> tuple[str, Any]:
     return key, _one(parts[2][0], type_) if 2 in parts else None  # noqa: PLR2004  a map entry's value
 
 
-def _one(item: Any, type_: FieldType) -> Any:  # noqa: PLR0911  one way to read each type
+def _one(item: Any, type_: FieldType) -> Any:
     match type_.code:
         case "s":
             return _text(item)

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter.base.quantity import parse_quantity
+from karpenter.base.quantity import Quantity, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from karpenter.base.quantity import Quantity
 
 # Only cpu and memory count for the quality of service:
 # https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
@@ -40,7 +39,6 @@ def _of_containers(spec: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _sum(lists: Iterable[dict[str, str] | None]) -> dict[str, int]:
-    """Return the sums of what counts, in billionths."""
     found: dict[str, int] = {}
     for given in lists:
         for name in _COUNTED:

@@ -6,17 +6,13 @@ Pure reading of method, path and query; whether the object exists is the verb's 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import msgspec
 
 from karpenter.kube.rest import Request
 from karpenter_local.apiserver import errors
-from karpenter_local.apiserver.resources import BUILT_IN_GROUPS, APIResource
-
-if TYPE_CHECKING:
-    from karpenter_local.apiserver.resources import Registry
+from karpenter_local.apiserver.resources import BUILT_IN_GROUPS, APIResource, Registry
 
 _CORE = 2  # /api/v1
 _GROUPED = 3  # /apis/GROUP/VERSION
@@ -46,7 +42,6 @@ class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def dry_run(self) -> bool:
-        """Whether nothing may be stored."""
         return "All" in self.dry_runs
 
     @property

@@ -62,7 +62,6 @@ class APIResource(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def list_kind(self) -> str:
-        """The kind of a list of these."""
         return self.list_name or f"{self.kind}List"
 
     @property

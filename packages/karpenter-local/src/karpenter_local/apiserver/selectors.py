@@ -92,7 +92,6 @@ class ListSelector(msgspec.Struct, frozen=True):
 
 
 def parse_labels(text: str) -> tuple[SelectorRequirement, ...]:
-    """Return the conditions of a label selector."""
     try:
         return tuple(_requirements(text))
     except _Between as error:

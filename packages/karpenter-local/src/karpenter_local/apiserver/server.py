@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from karpenter.base.clock import SystemClock
-from karpenter.kube.rest import Response, Streaming
+from karpenter.base.clock import Clock, SystemClock
+from karpenter.kube.rest import Request, Response, Streaming
 from karpenter_local import bootstrap
 from karpenter_local.apiserver import errors, pages
 from karpenter_local.apiserver.authorization import authorize
@@ -21,7 +21,7 @@ from karpenter_local.apiserver.backend import Backend
 from karpenter_local.apiserver.journal import JournalError
 from karpenter_local.apiserver.negotiation import view_for, wants_yaml
 from karpenter_local.apiserver.presenting import as_yaml, refuse
-from karpenter_local.apiserver.request import parse
+from karpenter_local.apiserver.request import RequestInfo, parse
 from karpenter_local.apiserver.resources import REVIEW
 from karpenter_local.apiserver.store import ObjectStore
 from karpenter_local.apiserver.verbs import subresources
@@ -38,9 +38,6 @@ from karpenter_local.apiserver.verbs.watching import Watch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter.base.clock import Clock
-    from karpenter.kube.rest import Request
-    from karpenter_local.apiserver.request import RequestInfo
     from karpenter_local.apiserver.views import ResponseView
 
 log = structlog.get_logger(__name__)

@@ -14,14 +14,11 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karpenter_local.apiserver.entry import Entry, encode
-from karpenter_local.apiserver.watch_cache import WatchCache, WatchCacheEvent
+from karpenter_local.apiserver.entry import Entry, Object, encode
+from karpenter_local.apiserver.watch_cache import EventType, WatchCache, WatchCacheEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
-    from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.watch_cache import EventType
 
     Fields = Callable[[Object], Mapping[str, str]]
 
@@ -76,7 +73,6 @@ class StoreTable:
         return before
 
     def unset(self, key: str) -> Entry | None:
-        """Take the entry out, if it is there."""
         before = self.entries.pop(key, None)
         if before is not None:
             del self.keys[bisect_left(self.keys, key)]

@@ -38,7 +38,6 @@ class ServiceAccountTokens:
         self._key = secrets.token_bytes(32)
 
     def issue(self, account: Object, *, audiences: list[str], seconds: int, now: datetime) -> str:
-        """Return a token of a service account."""
         meta = account["metadata"]
         begins = int(now.timestamp())
         about = {

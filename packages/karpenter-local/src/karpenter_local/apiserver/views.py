@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karpenter_local.apiserver.entry import encode
+from karpenter_local.apiserver.entry import Entry, Object, encode
 from karpenter_local.apiserver.presenting import list_raw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from karpenter_local.apiserver.entry import Entry, Object
     from karpenter_local.apiserver.resources import APIResource
     from karpenter_local.apiserver.watch_cache import WatchCacheEvent
 
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
 class ResponseView(Protocol):
     """A shape for one object, for many, and for an event."""
 
-    def one(self, entry: Entry) -> bytes:
-        """Return one object."""
-        ...
+    def one(self, entry: Entry) -> bytes: ...
 
     def many(self, meta: dict[str, Any], entries: Sequence[Entry]) -> bytes:
         """Return a list with `meta` as its metadata."""
@@ -58,7 +55,6 @@ class Stored:
         self._skip = len(self._head)
 
     def one(self, entry: Entry) -> bytes:
-        """Return one object."""
         return entry.raw
 
     def many(self, meta: dict[str, Any], entries: Sequence[Entry]) -> bytes:
@@ -80,7 +76,6 @@ class Stored:
         return change.line
 
     def bookmark(self, value: Object) -> bytes:
-        """Return a bookmark of the stored kind."""
         return event("BOOKMARK", encode(value))
 
 
@@ -93,11 +88,9 @@ class Converted:
         self._api_version = api_version
 
     def one(self, entry: Entry) -> bytes:
-        """Return one object."""
         return encode(self._convert(entry.object()))
 
     def many(self, meta: dict[str, Any], entries: Sequence[Entry]) -> bytes:
-        """Return a list."""
         items = [self.one(entry) for entry in entries]
         return list_raw(self._list_kind, self._api_version, meta, items)
 
@@ -106,7 +99,6 @@ class Converted:
         return event(type_, self.one(entry))
 
     def change(self, change: WatchCacheEvent) -> bytes:
-        """Return the event for a change."""
         return event(change.type, self.one(change.entry))
 
     def bookmark(self, value: Object) -> bytes:

@@ -14,13 +14,12 @@ import msgspec
 from karpenter_local.apiserver import errors, field_errors, metadata
 from karpenter_local.apiserver.access import UserInfo
 from karpenter_local.apiserver.admission.policies import AdmissionAttributes
-from karpenter_local.apiserver.entry import key_of
+from karpenter_local.apiserver.entry import Entry, Object, key_of
 from karpenter_local.apiserver.managed.tracker import Author
 from karpenter_local.apiserver.validation import meta as rules
 
 if TYPE_CHECKING:
     from karpenter_local.apiserver.backend import Backend
-    from karpenter_local.apiserver.entry import Entry, Object
     from karpenter_local.apiserver.resources import APIResource
 
 # A generated name that is taken is drawn anew, eight times in all (RetryGenerateName):
@@ -49,7 +48,6 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The managed fields that a server-side apply has worked out already."""
 
     def author(self, resource: APIResource) -> Author:
-        """Return whose the changed fields are."""
         return Author(self.manager, self.version or resource.api_version, self.subresource)
 
 

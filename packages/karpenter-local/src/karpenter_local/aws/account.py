@@ -9,7 +9,7 @@ said here.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +21,6 @@ from karpenter.cloud.catalogs.ec2.instancetypes import regional_price, spot_pric
 from karpenter_local.aws.faults import PendingFaults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from random import Random
 
     from karpenter_local.aws.events import AccountEvent
@@ -215,12 +214,10 @@ class Account:
         return lambda: self._listeners.remove(listener)
 
     def tell(self, happening: AccountEvent) -> None:
-        """Deliver an event to the subscribers."""
         for listener in tuple(self._listeners):
             listener(happening)
 
     def record(self, call: RecordedCall) -> None:
-        """Remember a request."""
         with self._lock:
             self._calls.append(call)
 

@@ -24,7 +24,7 @@ from moto.ssm.models import Parameter, ParameterDict
 
 from karpenter_local.apiserver.notice import KUBERNETES
 from karpenter_local.aws import eventbridge, iam, nodegroups, repeated
-from karpenter_local.aws.account import ACCOUNTS
+from karpenter_local.aws.account import ACCOUNTS, Account
 from karpenter_local.aws.commitments import describe_reserved_instances
 from karpenter_local.aws.describeinstances import (
     check_instances,
@@ -39,7 +39,6 @@ from karpenter_local.aws.mail import deliver
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter_local.aws.account import Account
 
 _PAGE: Final = 1000
 _OLDEST: Final = 23

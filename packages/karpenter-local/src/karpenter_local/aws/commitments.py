@@ -15,13 +15,12 @@ from uuid import NAMESPACE_URL, uuid5
 from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
 
-from karpenter_local.aws.account import ACCOUNTS, zones_of
+from karpenter_local.aws.account import ACCOUNTS, Account, zones_of
 from karpenter_local.aws.wire import AwsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from karpenter_local.aws.account import Account
 
 _YEARS: Final = 3
 _ZONAL: Final = "Availability Zone"

@@ -18,9 +18,10 @@ import msgspec
 from moto.ec2.models import ec2_backends
 
 from karpenter_local.aws import faults
-from karpenter_local.aws.account import CapacityError, InstanceImpairment, OfferingPattern
+from karpenter_local.aws.account import Account, CapacityError, InstanceImpairment, OfferingPattern
 from karpenter_local.aws.commands import (
     Allow,
+    Command,
     Heal,
     Impair,
     Interrupt,
@@ -43,8 +44,6 @@ from karpenter_local.aws.instancestate import capacity_type_of, is_leaving
 from karpenter_local.aws.mail import announce_interruption, announce_maintenance, announce_rebalance
 
 if TYPE_CHECKING:
-    from karpenter_local.aws.account import Account
-    from karpenter_local.aws.commands import Command
     from karpenter_local.aws.estate import ClusterResources
 
 _ARCHITECTURES: Final = ("x86_64", "arm64")

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError, InvalidInstanceIdError
 
-from karpenter_local.aws.account import ACCOUNTS
+from karpenter_local.aws.account import ACCOUNTS, Account, InstanceImpairment
 from karpenter_local.aws.instancestate import RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter_local.aws.account import Account, InstanceImpairment
 
 _CHECKS: Final = {"instance": "InstanceStatus", "system": "SystemStatus"}
 _WELL: Final[dict[str, Any]] = {
@@ -56,7 +55,6 @@ def describe_instances(self: Any, plain: Callable[[Any], ActionResult]) -> Actio
 
 
 def describe_instance_status(self: Any) -> ActionResult:
-    """Return how instances that run are."""
     account = ACCOUNTS[self.current_account]
     filters = self._filters_from_querystring()
     ids = self._get_param("InstanceIds", [])

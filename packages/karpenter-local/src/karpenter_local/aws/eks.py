@@ -17,13 +17,12 @@ from moto.eks.models import eks_backends
 from moto.iam.models import iam_backends
 from moto.moto_api._internal import mock_random
 
-from karpenter_local.aws.account import ADMINISTRATOR
+from karpenter_local.aws.account import ADMINISTRATOR, Account
 from karpenter_local.aws.wire import AwsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from karpenter_local.aws.account import Account
 
 STANDARD: Final = "STANDARD"
 EC2_LINUX: Final = "EC2_LINUX"
@@ -150,7 +149,6 @@ def _update_cluster_config(account: Account, asked: Mapping[str, Any]) -> dict[s
 
 
 def _update(account: Account, kind: str) -> dict[str, Any]:
-    """Return an update of a cluster that is done."""
     return {
         "id": f"{mock_random.uuid4()}",
         "status": "Successful",

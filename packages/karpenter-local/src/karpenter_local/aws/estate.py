@@ -19,7 +19,7 @@ from moto.ec2.models.amis import Ami
 from moto.eks.models import eks_backends
 from moto.sqs.models import sqs_backends
 
-from karpenter_local.aws.account import zones_of
+from karpenter_local.aws.account import Account, ManagedNodeGroup, zones_of
 from karpenter_local.aws.eks import let_nodes_in
 from karpenter_local.aws.eventbridge import subscribe
 from karpenter_local.aws.iam import has_spot_role, make_spot_role
@@ -29,7 +29,6 @@ from karpenter_local.aws.releases import FIRST, images_of, released
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter_local.aws.account import Account, ManagedNodeGroup
 
 DISCOVERY: Final = "karpenter.sh/discovery"
 IN_GUIDES: Final = {
@@ -86,7 +85,6 @@ class ClusterResources:
 
     @property
     def zones(self) -> tuple[str, ...]:
-        """The zones that have a subnet of the cluster."""
         return zones_of(self.account.region)
 
     def node_class(self) -> dict[str, object]:
@@ -102,7 +100,6 @@ class ClusterResources:
         }
 
     def build(self) -> None:
-        """Make everything."""
         self._network()
         self._make_cluster()
         if not self.bare:
@@ -181,7 +178,6 @@ class ClusterResources:
         )
 
     def add_subnet(self, vpc: str, zone: str, block: str) -> str:
-        """Make a subnet of the cluster."""
         made = self._ec2.create_subnet(VpcId=vpc, AvailabilityZone=zone, CidrBlock=block)
         subnet = str(made["Subnet"]["SubnetId"])
         name = f"eksctl-{self.cluster}-cluster/SubnetPrivate{zone.replace('-', '').upper()}"

@@ -18,12 +18,10 @@ import structlog
 from moto.events.models import Rule, events_backends
 from moto.sqs.models import Queue, sqs_backends
 
-from karpenter_local.aws.account import ACCOUNTS
+from karpenter_local.aws.account import ACCOUNTS, Account
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
-    from karpenter_local.aws.account import Account
 
     Send = Callable[[Account, str, str], None]
 

@@ -42,7 +42,6 @@ class PendingFaults:
             self._always[operation] = fault
 
     def never(self, operation: str) -> None:
-        """Let an operation go well again."""
         with self._lock:
             self._always.pop(operation, None)
             self._next.pop(operation, None)

@@ -15,7 +15,7 @@ import msgspec
 from moto.moto_api._internal import mock_random
 
 from karpenter.cloud.catalogs.ec2.data import load_data
-from karpenter_local.aws.account import CapacityError
+from karpenter_local.aws.account import Account, CapacityError
 from karpenter_local.aws.events import InstanceLaunched
 from karpenter_local.aws.iam import has_spot_role
 from karpenter_local.aws.instancestate import capacity_type_of, is_alive, switch_on
@@ -23,7 +23,6 @@ from karpenter_local.aws.instancestate import capacity_type_of, is_alive, switch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from karpenter_local.aws.account import Account
 
 _NEVER: Final = 1e9
 _ARCHITECTURES: Final = {"amd64": "x86_64", "arm64": "arm64"}
@@ -39,16 +38,13 @@ class FleetOverride(msgspec.Struct, frozen=True):
 
     @property
     def instance_type(self) -> str:
-        """What it would launch."""
         return str(self.override.get("InstanceType") or self.data["InstanceType"])
 
     @property
     def zone(self) -> str:
-        """Where it would launch it."""
         return str(self.override["AvailabilityZone"])
 
     def as_answer(self) -> dict[str, Any]:
-        """Return how answers name it."""
         return {"LaunchTemplateSpecification": self.specification, "Overrides": self.override}
 
 

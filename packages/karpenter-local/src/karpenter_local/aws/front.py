@@ -24,19 +24,16 @@ from botocore.session import Session
 from werkzeug.wrappers import Request, Response
 
 from karpenter_local.aws import eks
-from karpenter_local.aws.account import RecordedCall
+from karpenter_local.aws.account import Account, RecordedCall
 from karpenter_local.aws.commitments import SAVINGS_PLANS
 from karpenter_local.aws.faults import LoseAnswer, RefuseCall
-from karpenter_local.aws.identity import KEYS, caller_of, identify, owner_of
+from karpenter_local.aws.identity import KEYS, AwsCaller, caller_of, identify, owner_of
 from karpenter_local.aws.prices import describe_services, get_products
 from karpenter_local.aws.routes import PREFIX, ControlRoutes
 from karpenter_local.aws.wire import REST, AwsError, answer, parameters, rest_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
-    from karpenter_local.aws.account import Account
-    from karpenter_local.aws.identity import AwsCaller
 
     Operation = Callable[[Account, Mapping[str, Any]], dict[str, Any]]
 
@@ -67,7 +64,6 @@ class AwsFrontend:
         self.routes = ControlRoutes()
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer one request."""
         request = Request(environ)
         if request.path.startswith(PREFIX):
             return self.routes.answer(request)(environ, start)
@@ -129,7 +125,6 @@ class AwsFrontend:
     def _imitated(
         self, account: Account, call: RecordedCall, environ: dict[str, Any], start: Callable[..., Any]
     ) -> Iterable[bytes]:
-        """Let moto answer, and note how it ended."""
         told: list[str] = []
 
         def begin(status: str, headers: Any, *more: Any) -> Any:
@@ -199,7 +194,6 @@ def _unknown(operation: str) -> Operation:
 
 
 def _answered(operation: Operation, account: Account, call: RecordedCall, request: Request) -> Response:
-    """Return what an operation answers, or the error that it ends with."""
     said = call.parameters
     try:
         if call.service not in REST:

@@ -49,7 +49,6 @@ def caller_of(key: str) -> AwsCaller | None:
 
 
 def owner_of(role: str) -> Account | None:
-    """Return the account that a role belongs to."""
     found = _ROLE.fullmatch(role)
     return ACCOUNTS.get(found["number"]) if found else None
 
@@ -81,7 +80,6 @@ def _told(caller: AwsCaller) -> dict[str, Any]:
 
 
 def _assume(account: Account, said: Mapping[str, str]) -> dict[str, Any]:
-    """Return the credentials of a role."""
     role, name = said["RoleArn"], said.get("RoleSessionName", "session")
     path, _, last = role.replace(":iam:", ":sts:").partition(":role/")
     principal = f"{path}:assumed-role/{last.rpartition('/')[2]}/{name}"

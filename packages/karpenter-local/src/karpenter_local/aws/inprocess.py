@@ -18,7 +18,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
-from botocore.awsrequest import AWSResponse, HeadersDict
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse, HeadersDict
 from botocore.exceptions import ConnectionClosedError
 from botocore.utils import parse_timestamp
 from moto.core.base_backend import AccountSpecificBackend, BackendDict
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import TracebackType
 
-    from botocore.awsrequest import AWSPreparedRequest
     from botocore.session import Session
 
 NUMBER: Final = "100000000001"
@@ -127,7 +126,6 @@ class _Raw(BytesIO):
     """A body as the SDK reads it."""
 
     def stream(self, **_: Any) -> Iterator[bytes]:
-        """Return all of it."""
         yield self.read()
 
 

@@ -31,13 +31,11 @@ def switch_on(account: Account, instance: Any) -> None:
 
 
 def switch_off(account: Account, instance: Any) -> None:
-    """Let an instance begin to end."""
     if account.operated:
         become(instance, SHUTTING_DOWN)
 
 
 def become(instance: Any, state: str) -> None:
-    """Put an instance in a state."""
     instance.instance_state.name = state
     instance.instance_state.code = _CODES[state]
 
@@ -53,7 +51,6 @@ def is_alive(instance: Any) -> bool:
 
 
 def capacity_type_of(instance: Any) -> str:
-    """Return how an instance was bought."""
     if getattr(instance, "capacity_reservation_id", None):
         return RESERVED
     return SPOT if instance.lifecycle == SPOT else ON_DEMAND

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from moto.ec2.models import ec2_backends
 from moto.iam.models import iam_backends
 
-from karpenter.cloud.catalogs.ec2.data import load_data
+from karpenter.cloud.catalogs.ec2.data import InstanceFacts, load_data
 from karpenter_local.aws.boot.bootconfig import CannotJoin
 from karpenter_local.aws.boot.hardware import Hardware
 
 if TYPE_CHECKING:
-    from karpenter.cloud.catalogs.ec2.data import InstanceFacts
     from karpenter_local.aws.account import Account
 
 _EFA: Final = frozenset({"efa", "efa-only"})

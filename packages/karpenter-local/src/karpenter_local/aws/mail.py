@@ -6,17 +6,14 @@ EventBridge events of EC2 and AWS Health, offered to the rules of the account.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from moto.moto_api._internal import mock_random
 from moto.sqs.models import Message, sqs_backends
 
-from karpenter_local.aws.account import ACCOUNTS
+from karpenter_local.aws.account import ACCOUNTS, Account
 from karpenter_local.aws.eventbridge import publish
 from karpenter_local.aws.events import MessageSent
-
-if TYPE_CHECKING:
-    from karpenter_local.aws.account import Account
 
 EC2: Final = "aws.ec2"
 HEALTH: Final = "aws.health"
@@ -121,7 +118,6 @@ class _Timed(Message):
 
     @property
     def visible(self) -> bool:
-        """Whether the message is not hidden."""
         return self._now() >= self.visible_at
 
     def _now(self) -> float:

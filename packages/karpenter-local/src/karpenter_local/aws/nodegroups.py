@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from moto.ec2.models import ec2_backends
 from moto.eks.models import EKSBackend
@@ -21,13 +21,10 @@ from karpenter.api.node import Taint
 from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import render_user_data
 from karpenter.cloud.aws.amifamily.family import family_of
-from karpenter_local.aws.account import ACCOUNTS
+from karpenter_local.aws.account import ACCOUNTS, Account
 from karpenter_local.aws.eks import CONFIG_MAP, cluster_of, let_nodes_in, mode_of
 from karpenter_local.aws.fleet import InstantFleet, architectures
 from karpenter_local.aws.instancestate import is_alive
-
-if TYPE_CHECKING:
-    from karpenter_local.aws.account import Account
 
 POLICIES: Final = (
     "AmazonEKSWorkerNodePolicy",

@@ -11,12 +11,11 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from karpenter.cloud.catalogs.ec2.data import load_data
+from karpenter.cloud.catalogs.ec2.data import InstanceFacts, load_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.cloud.catalogs.ec2.data import InstanceFacts
     from karpenter_local.aws.account import Account
 
 SERVICE: Final = "AmazonEC2"

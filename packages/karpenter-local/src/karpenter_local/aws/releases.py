@@ -34,12 +34,10 @@ class ReleasedImage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def released(number: int) -> datetime:
-    """Return when a release came out."""
     return FIRST + timedelta(days=7) * number
 
 
 def images_of(number: int, kubernetes: str) -> Iterator[ReleasedImage]:
-    """Yield the images of a release for a version of Kubernetes."""
     date = released(number)
     for family in _LINUX:
         for latest, pinned in _paths(family, f"v{date:%Y%m%d}", kubernetes):

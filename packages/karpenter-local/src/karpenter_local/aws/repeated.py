@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from moto.core import responses, serialize
 from moto.core.constants import MISSING
-from moto.core.serialize import AttributePicker, EC2Serializer
+from moto.core.serialize import AttributePicker, AttributePickerContext, EC2Serializer
 from moto.core.utils import get_value, method_names_from_class
 from moto.ec2.models.core import TaggedEC2Resource
 from moto.ec2.models.instances import Instance
@@ -24,7 +24,6 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from moto.core.serialize import AttributePickerContext
 
 _KEYS: Final[dict[tuple[type, type, str, Any], tuple[str, ...]]] = {}
 """Under which names a member of an answer may be found, by picker, class of the object, member and shape."""

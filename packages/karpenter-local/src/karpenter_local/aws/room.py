@@ -28,15 +28,15 @@ from karpenter.api.node import Node
 from karpenter.cloud.catalogs.ec2.instancetypes import VM_OVERHEAD
 from karpenter.kube.errors import AlreadyExists, KubeError, NotFound
 from karpenter.kube.rest import MergePatch, untyped
-from karpenter_local.aws.boot.bootconfig import CannotJoin
+from karpenter_local.aws.boot.bootconfig import BootConfig, CannotJoin
 from karpenter_local.aws.boot.images import read_user_data, system_of
 from karpenter_local.aws.boot.node import cloud_labels, node_of
 from karpenter_local.aws.eks import may_join, mode_of
-from karpenter_local.aws.events import InstanceEnded, InstanceLaunched, InterruptionScheduled
+from karpenter_local.aws.events import AccountEvent, InstanceEnded, InstanceLaunched, InterruptionScheduled
 from karpenter_local.aws.instancestate import RUNNING, SHUTTING_DOWN, TERMINATED, become, is_leaving
 from karpenter_local.aws.inventory import InstanceInventory
 from karpenter_local.aws.mail import announce_state
-from karpenter_local.kubelet.hollownodes import UnknownNode
+from karpenter_local.kubelet.hollownodes import HollowNodes, UnknownNode
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -45,10 +45,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.kube.client import Client
     from karpenter_local.aws.account import Account
-    from karpenter_local.aws.boot.bootconfig import BootConfig
     from karpenter_local.aws.boot.hardware import Hardware
-    from karpenter_local.aws.events import AccountEvent
-    from karpenter_local.kubelet.hollownodes import HollowNodes
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -170,7 +167,6 @@ class InstanceOperator:
         task.add_done_callback(self._ends.discard)
 
     async def _live(self, number: str) -> None:
-        """Let an instance run, boot and join."""
         setback = self.setbacks.pop(0) if self.setbacks else 0.0
         await self._clock.sleep(self.pace.pending)
         instance = self._inventory.find(number)
@@ -195,7 +191,6 @@ class InstanceOperator:
         await self._initialize(hardware)
 
     def _boot(self, hardware: Hardware) -> dict[str, Any]:
-        """Return the Node that a machine registers as."""
         system = system_of(hardware.image)
         if system is None:
             raise CannotJoin(f"image {hardware.image!r} holds no kubelet that we know")
@@ -349,7 +344,6 @@ class InstanceOperator:
                 await self._delete(node.name, number)
 
     def _write(self, number: str, text: str) -> None:
-        """Write to an instance's console."""
         self.account.consoles.setdefault(number, []).append(text)
 
 

@@ -12,19 +12,14 @@ of another site may not do.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
-from werkzeug.wrappers import Response
+from werkzeug.wrappers import Request, Response
 
 from karpenter_local.aws.commands import Command
-from karpenter_local.aws.control import Impossible
+from karpenter_local.aws.control import Control, Impossible
 from karpenter_local.aws.trail import trail
-
-if TYPE_CHECKING:
-    from werkzeug.wrappers import Request
-
-    from karpenter_local.aws.control import Control
 
 PREFIX: Final = "/_karpenter/"
 INSTANCES: Final = f"{PREFIX}instances"

@@ -54,7 +54,6 @@ class EmbeddedAws:
 
     @property
     def endpoint(self) -> str:
-        """The address that SDKs are given."""
         return f"http://{LOOPBACK}:{self._server.server_port}"
 
     def account(self, *, region: str = DEFAULT_REGION, types: Iterable[str] | None = None) -> Account:

@@ -23,10 +23,10 @@ from botocore.session import Session, get_session
 from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.operator import prepare
 from karpenter.cloud.aws.options import read_settings
-from karpenter.cloud.aws.sdk import AwsApi, open_clients
+from karpenter.cloud.aws.sdk import AwsApi, AwsClients, open_clients
 from karpenter.cloud.aws.services import new_services
 from karpenter.cloud.aws.sqs import LONG_POLL
-from karpenter_local.aws.account import DEFAULT_REGION
+from karpenter_local.aws.account import DEFAULT_REGION, Account
 from karpenter_local.aws.control import Control
 from karpenter_local.aws.estate import ClusterResources
 from karpenter_local.aws.mail import has_mail
@@ -34,9 +34,7 @@ from karpenter_local.aws.mail import has_mail
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from karpenter.cloud.aws.sdk import AwsClients
     from karpenter.cloud.cloudprovider import ProviderContext
-    from karpenter_local.aws.account import Account
     from karpenter_local.aws.inprocess import AwsInProcess
     from karpenter_local.aws.room import ClusterEndpoint
     from karpenter_local.aws.server import EmbeddedAws
@@ -138,7 +136,6 @@ class ClusterAccount:
         )
 
     def close(self) -> None:
-        """Close every connection."""
         self.clients.close()
 
 

@@ -105,12 +105,10 @@ def trail(calls: Iterable[RecordedCall]) -> Iterator[TrailEntry]:
 
 
 def is_read(operation: str) -> bool:
-    """Say whether an operation changes nothing."""
     return _READS.match(operation) is not None
 
 
 def _resources(parameters: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the parameters of a call name."""
     for name in _NAMES:
         value = parameters.get(name)
         if isinstance(value, str) and value:

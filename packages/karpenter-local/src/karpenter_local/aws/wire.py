@@ -19,11 +19,10 @@ from moto.core.parse import PROTOCOL_PARSERS
 from moto.core.request import determine_request_protocol
 from moto.core.serialize import get_serializer_class
 from moto.core.utils import get_service_model
-from werkzeug.wrappers import Response
+from werkzeug.wrappers import Request, Response
 
 if TYPE_CHECKING:
     from moto.core.model import OperationModel, ServiceModel
-    from werkzeug.wrappers import Request
 
 REST: Final = frozenset({"eks", "arc-zonal-shift", "savingsplans"})
 """Services whose operations are told apart by method and path."""
@@ -55,7 +54,6 @@ class _Route(msgspec.Struct, frozen=True):
 
 @cache
 def service(name: str) -> ServiceModel:
-    """Return the description of a service."""
     return get_service_model(name)
 
 
@@ -80,7 +78,6 @@ def parameters(name: str, operation: str, request: Request) -> dict[str, Any]:
 
 
 def answer(name: str, operation: str, result: dict[str, Any] | AwsError, request: Request) -> Response:
-    """Return the answer of an operation, or its refusal."""
     described = service(name)
     protocol = (
         determine_request_protocol(described, request.content_type) if name not in REST else "rest-json"

@@ -93,7 +93,6 @@ async def _run(speed: float, seed: int, provider: str) -> list[SceneResult]:
 
 
 def _kwok() -> tuple[CloudOptions, tuple[Scene, ...]]:
-    """Return the cloud in memory, with its scenes."""
     from karpenter.cloud.kwok import Behaviour  # noqa: PLC0415  as above
     from karpenter_local.demo.scenes import SCENES  # noqa: PLC0415  as above
     from karpenter_local.sandbox.options import KwokOptions  # noqa: PLC0415  as above
@@ -102,7 +101,6 @@ def _kwok() -> tuple[CloudOptions, tuple[Scene, ...]]:
 
 
 def _aws() -> tuple[CloudOptions, tuple[Scene, ...]]:
-    """Return the embedded AWS, with its own scenes."""
     from karpenter_local.aws.requirements import NotInstalled, check_needs  # noqa: PLC0415  as above
 
     try:

@@ -15,7 +15,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,15 +27,17 @@ from karpenter.base.files import make_private_folder, private
 from karpenter.base.memory import few_collections
 from karpenter.cli.aws_options import eks_name
 from karpenter.cli.errors import CommandError, note
-from karpenter.cli.output import output_option, table
-from karpenter_local.apiserver.notice import KUBERNETES, AlreadyRunning, ClusterDirectory, default_directory
+from karpenter.cli.output import Output, output_option, table
+from karpenter_local.apiserver.notice import (
+    KUBERNETES,
+    AlreadyRunning,
+    ClusterDirectory,
+    ClusterFacts,
+    default_directory,
+)
 from karpenter_local.cli.local_aws import aws
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from karpenter.cli.output import Output
-    from karpenter_local.apiserver.notice import ClusterFacts
     from karpenter_local.aws.account import ManagedNodeGroup
     from karpenter_local.sandbox.options import AwsOptions
     from karpenter_local.serving import LocalOptions

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
@@ -17,12 +17,9 @@ import click
 import msgspec
 
 from karpenter.cli.errors import CommandError
-from karpenter.cli.output import output_option, table
+from karpenter.cli.output import Output, output_option, table
 from karpenter_local.apiserver.notice import ClusterDirectory, default_directory
 from karpenter_local.aws import commands
-
-if TYPE_CHECKING:
-    from karpenter.cli.output import Output
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -15,10 +15,9 @@ import msgspec
 
 from karpenter.cli.errors import CommandError
 from karpenter.cli.files import named_values
-from karpenter.cli.output import output_option_with, render
+from karpenter.cli.output import Output, output_option_with, render
 
 if TYPE_CHECKING:
-    from karpenter.cli.output import Output
     from karpenter_local.simulation.fault_schedule import Severity
     from karpenter_local.simulation.parallel import RunRequest
     from karpenter_local.simulation.run import RunResult
@@ -259,7 +258,6 @@ class RunProgress:
             self._show()
 
     def ran(self, result: RunResult) -> None:
-        """Count a run."""
         self._ran += 1
         self._violated += bool(result.violations)
         self._tries = 0
@@ -271,13 +269,11 @@ class RunProgress:
         self._show()
 
     def say(self, text: str) -> None:
-        """Write lines that stay."""
         with self._lock:
             self.clear()
             click.echo(text, err=True)
 
     def clear(self) -> None:
-        """Leave nothing behind."""
         if self._live:
             click.echo("\r\x1b[K", nl=False, err=True)
 
@@ -303,7 +299,6 @@ class RunProgress:
 
 
 def _span(seconds: float) -> str:
-    """Return a time as people say it."""
     return f"{seconds / 60:.0f} min" if seconds >= _MINUTES else f"{seconds:.0f} s"
 
 

@@ -122,7 +122,6 @@ class AttachController:
         await self._writer.ensure(VolumeAttachment, body)
 
     async def _report(self, known: dict[WantedAttachment, VolumeAttachment]) -> None:
-        """Say on each node what is attached to it."""
         by_node: dict[str, list[Plain]] = {}
         for key, attachment in sorted(known.items(), key=lambda item: item[0]):
             volume = self._volumes.store.get(key.volume)

@@ -49,7 +49,6 @@ def fits(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
 
 
 def size_of(volume: PersistentVolume) -> int:
-    """Return how much a volume holds."""
     return parse_amount("storage", volume.spec.capacity.get("storage", 0))
 
 

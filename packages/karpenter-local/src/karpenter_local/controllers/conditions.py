@@ -8,7 +8,6 @@ from karpenter_local.controllers.plain import render_time
 
 
 def find(conditions: list[Plain], kind: str) -> Plain | None:
-    """Return the condition of a type."""
     return next((each for each in conditions if each["type"] == kind), None)
 
 

@@ -1,7 +1,6 @@
 """The controller manager: builds and starts every controller of the embedded cluster."""
 
 from random import Random
-from typing import TYPE_CHECKING
 
 from karpenter.base.clock import Clock
 from karpenter.base.queue import Supervisor
@@ -14,7 +13,7 @@ from karpenter_local.controllers.ephemeral import EphemeralController
 from karpenter_local.controllers.garbagecollector import Collector
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.jobs import JobController
-from karpenter_local.controllers.loop import start, start_periodic
+from karpenter_local.controllers.loop import KubeController, PeriodicController, start, start_periodic
 from karpenter_local.controllers.namespaces import NamespaceController, ServiceAccountController
 from karpenter_local.controllers.nodelifecycle import NodeMonitor, NodeTaints
 from karpenter_local.controllers.persistentvolume import ClaimController, ClaimProtection, VolumeController
@@ -23,9 +22,6 @@ from karpenter_local.controllers.replicasets import ReplicaSetController
 from karpenter_local.controllers.statefulsets import StatefulSetController
 from karpenter_local.controllers.tainteviction import TaintEviction
 from karpenter_local.controllers.writer import Writer
-
-if TYPE_CHECKING:
-    from karpenter_local.controllers.loop import KubeController, PeriodicController
 
 WORKERS = 3
 """Keys of one controller that are looked at at a time."""

@@ -96,7 +96,6 @@ def expendable(cron_job: Plain, jobs: Sequence[Plain]) -> list[Plain]:
 
 
 def status(cron_job: Plain, jobs: Sequence[Plain], *, started: datetime | None) -> Plain:
-    """Return the status that the jobs amount to."""
     old = plain.status_of(cron_job)
     active = [each for each in jobs if job_plan.result_of(each) is None]
     successes = [

@@ -94,7 +94,6 @@ def added_tolerations(spec: Plain) -> list[Plain]:
 
 
 def pod_for(daemon_set: Plain, node: str, revision_hash: str) -> Plain:
-    """Return the pod that the set wants on a node."""
     template = plain.spec_of(daemon_set)["template"]
     body = pods.from_template(template, daemon_set)
     generation = plain.annotations_of(daemon_set).get("deprecated.daemonset.template.generation", "1")

@@ -30,7 +30,6 @@ def deadline(deployment: Plain) -> int | None:
 
 
 def counts(deployment: Plain, new: Plain | None, sets: Sequence[Plain]) -> Plain:
-    """Return the counts that the sets amount to."""
     asked = sum(int(plain.spec_of(each).get("replicas", 0)) for each in sets)
     available = _total(sets, "availableReplicas")
     return {
@@ -56,7 +55,6 @@ def is_complete(deployment: Plain, numbers: Plain) -> bool:
 def status(
     deployment: Plain, new: Plain | None, sets: Sequence[Plain], *, bounds: RolloutLimits, now: datetime
 ) -> Plain:
-    """Return the whole status."""
     numbers = counts(deployment, new, sets)
     known = list(plain.status_of(deployment).get("conditions") or [])
     known = _availability(known, numbers, bounds, now)

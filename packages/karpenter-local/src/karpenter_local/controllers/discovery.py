@@ -114,7 +114,6 @@ class PartialObjects(Target[PartialObject]):
 
     @classmethod
     def of(cls, served: Served) -> "PartialObjects":
-        """Return the target for a kind."""
         return cls(
             api_version=served.api_version,
             kind=served.kind,
@@ -123,14 +122,12 @@ class PartialObjects(Target[PartialObject]):
         )
 
     def read(self, data: bytes) -> PartialObject:
-        """Read one object."""
         try:
             return self._one.decode(data)
         except msgspec.DecodeError as error:
             raise InvalidObject(subject=self.kind, problem=f"not an object: {error}") from error
 
     def read_page(self, data: bytes) -> Page[PartialObject]:
-        """Read a list."""
         listed = self._many.decode(data)
         return Page(
             items=listed.items or (),

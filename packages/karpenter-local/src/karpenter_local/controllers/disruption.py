@@ -79,7 +79,6 @@ def unmanaged_sentence(budget: PodDisruptionBudget) -> str:
 
 
 def status(budget: PodDisruptionBudget, found: BudgetStatus, now: datetime) -> Plain:
-    """Return the status to write."""
     enough = found.allowed > 0
     known = next((each for each in budget.status.conditions if each.type == "DisruptionAllowed"), None)
     text = "True" if enough else "False"

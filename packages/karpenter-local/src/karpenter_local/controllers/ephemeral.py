@@ -63,7 +63,6 @@ class EphemeralController:
         )
 
     async def reconcile(self, key: str) -> float | None:
-        """Make the claims that are missing."""
         pod = self._pods.store.get(key)
         if pod is None or not pods.is_active(pod):
             return None

@@ -63,7 +63,6 @@ class Collector:
         self._absent: OrderedDict[str, None] = OrderedDict()
 
     def start(self, supervisor: Supervisor) -> None:
-        """Begin to follow and to collect."""
         supervisor.start("collector", self._follow)
         self._loop.start(supervisor)
 

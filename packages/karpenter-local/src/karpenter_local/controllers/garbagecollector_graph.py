@@ -96,11 +96,9 @@ class OwnerGraph:
         return [*self._dependents.get(uid, ()), *(owner.uid for owner in node.owners)]
 
     def find(self, uid: str) -> GraphNode | None:
-        """Return the object with this uid."""
         return self._things.get(uid)
 
     def dependents(self, uid: str) -> list[GraphNode]:
-        """Return what belongs to an object."""
         return [self._things[each] for each in self._dependents.get(uid, ()) if each in self._things]
 
     def _unlink(self, node: GraphNode) -> None:
@@ -139,7 +137,6 @@ def _without_owners(graph: OwnerGraph, node: GraphNode, gone: set[str]) -> list[
 
 
 def _blocking(graph: OwnerGraph, node: GraphNode) -> list[GraphNode]:
-    """Return the dependents that the owner has to outlive."""
     return [
         each
         for each in graph.dependents(node.uid)

@@ -27,7 +27,6 @@ class Revisions(msgspec.Struct, frozen=True):
 
     @property
     def all(self) -> tuple[Plain, ...]:
-        """Every revision, the oldest first."""
         return (*self.past, self.present)
 
 
@@ -37,14 +36,12 @@ def data_of(owner: Plain) -> Plain:
 
 
 def template_of(revision: Plain) -> Plain:
-    """Return the template that a revision holds."""
     template = dict(revision["data"]["spec"]["template"])
     template.pop("$patch", None)
     return template
 
 
 def number_of(revision: Plain) -> int:
-    """Return a revision's number."""
     return int(revision.get("revision", 0))
 
 
@@ -114,7 +111,6 @@ class ControllerHistory:
         return Revisions(past, present)
 
     async def trim(self, owner: Plain, revisions: Revisions, in_use: Collection[str]) -> None:
-        """Drop what is beyond the limit."""
         for each in superfluous(owner, revisions.past, in_use):
             await self._writer.delete(
                 REVISIONS, plain.name_of(each), namespace=plain.namespace_of(each), uid=plain.uid_of(each)

@@ -88,7 +88,6 @@ class Informers:
             supervisor.start(f"informer/{name}", informer.run)
 
     async def wait_synced(self) -> None:
-        """Wait until every copy is complete."""
         for informer in self._made.values():
             await informer.wait_synced()
 
@@ -98,7 +97,6 @@ class Informers:
 
     @cached_property
     def pods(self) -> Informer[Pod]:
-        """All pods."""
         return self._typed(
             Pod,
             {
@@ -111,12 +109,10 @@ class Informers:
 
     @cached_property
     def pod_predicate(self) -> PodPredicate:
-        """Which events of pods concern controllers."""
         return PodPredicate()
 
     @cached_property
     def nodes(self) -> Informer[Node]:
-        """All nodes."""
         return self._typed(Node)
 
     @cached_property
@@ -126,62 +122,50 @@ class Informers:
 
     @cached_property
     def namespaces(self) -> Informer[Namespace]:
-        """All namespaces."""
         return self._typed(Namespace)
 
     @cached_property
     def services(self) -> Informer[Service]:
-        """All services."""
         return self._typed(Service, {BY_NAMESPACE: _namespace})
 
     @cached_property
     def budgets(self) -> Informer[PodDisruptionBudget]:
-        """All disruption budgets."""
         return self._typed(PodDisruptionBudget, {BY_NAMESPACE: _namespace})
 
     @cached_property
     def claims(self) -> Informer[PersistentVolumeClaim]:
-        """All volume claims."""
         return self._typed(PersistentVolumeClaim, {BY_NAMESPACE: _namespace})
 
     @cached_property
     def volumes(self) -> Informer[PersistentVolume]:
-        """All volumes."""
         return self._typed(PersistentVolume)
 
     @cached_property
     def classes(self) -> Informer[StorageClass]:
-        """All storage classes."""
         return self._typed(StorageClass)
 
     @cached_property
     def csi_nodes(self) -> Informer[CSINode]:
-        """What each node can attach."""
         return self._typed(CSINode)
 
     @cached_property
     def attachments(self) -> Informer[VolumeAttachment]:
-        """All volume attachments."""
         return self._typed(VolumeAttachment, {BY_NODE: lambda each: [each.spec.node_name]})
 
     @cached_property
     def deployments(self) -> Informer[Plain]:
-        """All deployments, whole."""
         return self._whole(DEPLOYMENTS)
 
     @cached_property
     def replica_sets(self) -> Informer[Plain]:
-        """All replica sets, whole."""
         return self._whole(REPLICA_SETS)
 
     @cached_property
     def stateful_sets(self) -> Informer[Plain]:
-        """All stateful sets, whole."""
         return self._whole(STATEFUL_SETS)
 
     @cached_property
     def daemon_sets(self) -> Informer[Plain]:
-        """All daemon sets, whole."""
         return self._whole(DAEMON_SETS)
 
     @cached_property
@@ -191,17 +175,14 @@ class Informers:
 
     @cached_property
     def jobs(self) -> Informer[Plain]:
-        """All jobs, whole."""
         return self._whole(JOBS)
 
     @cached_property
     def cron_jobs(self) -> Informer[Plain]:
-        """All cron jobs, whole."""
         return self._whole(CRON_JOBS)
 
     @cached_property
     def service_accounts(self) -> Informer[Plain]:
-        """All service accounts, whole."""
         return self._whole(SERVICE_ACCOUNTS)
 
     def _typed(

@@ -82,7 +82,6 @@ class JobStep(msgspec.Struct, frozen=True):
 
 
 def request_of(job: Plain) -> JobRequest:
-    """Return what a job asks for."""
     spec = plain.spec_of(job)
     completions = spec.get("completions")
     deadline = spec.get("activeDeadlineSeconds")
@@ -222,7 +221,6 @@ def status(
 
 
 def pod_for(job: Plain, index: int | None) -> Plain:
-    """Return a pod of the job."""
     template = plain.spec_of(job)["template"]
     body = pods.from_template(template, job, finalizers=(FINALIZER,))
     name, uid = plain.name_of(job), plain.uid_of(job)
@@ -245,7 +243,6 @@ def pod_for(job: Plain, index: int | None) -> Plain:
 
 
 def index_of(pod: Pod) -> int | None:
-    """Return the index that a pod works on."""
     text = pod.metadata.annotations.get(INDEX, "")
     return int(text) if text.isdecimal() else None
 

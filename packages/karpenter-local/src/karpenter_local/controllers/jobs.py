@@ -70,7 +70,6 @@ class JobController:
         return step.wait
 
     async def _settle(self, key: str) -> None:
-        """Note that what was being counted is counted."""
         job = self._jobs.store.get(key)
         if job is not None:
             settled = {**plain.status_of(job), "uncountedTerminatedPods": {}}

@@ -53,13 +53,9 @@ class PeriodicController(Protocol):
     name: str
 
     @property
-    def period(self) -> float:
-        """Seconds between two rounds."""
-        ...
+    def period(self) -> float: ...
 
-    async def look(self) -> None:
-        """Go over everything once."""
-        ...
+    async def look(self) -> None: ...
 
 
 def wake(
@@ -134,7 +130,6 @@ class _Paced:
         self._pace = HotLoopDetector()
 
     async def reconcile(self, key: str) -> float | None:
-        """Reconcile one key."""
         if self._pace.is_racing(key, asyncio.get_running_loop().time()):
             log.warning("key.slowed", controller=self.name, key=key)
             await asyncio.sleep(HOT_LOOP_PAUSE)

@@ -45,7 +45,6 @@ class ClaimController:
         return [claim.key for claim in self._claims.store if claim.status.phase != "Bound"]
 
     async def reconcile(self, key: str) -> float | None:
-        """Take a claim one step further."""
         claim = self._claims.store.get(key)
         if claim is None or claim.metadata.deletion_timestamp is not None:
             return None

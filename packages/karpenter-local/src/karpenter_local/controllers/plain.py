@@ -17,7 +17,6 @@ from karpenter.kube.rest import Plain
 
 
 def name_of(value: Plain) -> str:
-    """Return the object's name."""
     name: str = value["metadata"]["name"]
     return name
 
@@ -35,28 +34,23 @@ def key_of(value: Plain) -> str:
 
 
 def uid_of(value: Plain) -> str:
-    """Return the object's uid."""
     uid: str = value["metadata"].get("uid", "")
     return uid
 
 
 def labels_of(value: Plain) -> dict[str, str]:
-    """Return the object's labels."""
     return value["metadata"].get("labels") or {}
 
 
 def annotations_of(value: Plain) -> dict[str, str]:
-    """Return the object's annotations."""
     return value["metadata"].get("annotations") or {}
 
 
 def spec_of(value: Plain) -> Plain:
-    """Return the object's spec."""
     return value.get("spec") or {}
 
 
 def status_of(value: Plain) -> Plain:
-    """Return the object's status."""
     return value.get("status") or {}
 
 
@@ -71,7 +65,6 @@ def is_leaving(value: Plain) -> bool:
 
 
 def created_at(value: Plain) -> datetime:
-    """Return when the object was made."""
     return parse_time(value["metadata"].get("creationTimestamp")) or datetime.min.replace(tzinfo=UTC)
 
 
@@ -87,7 +80,6 @@ def render_time(moment: datetime) -> str:
 
 
 def owners_of(value: Plain) -> list[Plain]:
-    """Return the owner references."""
     return value["metadata"].get("ownerReferences") or []
 
 
@@ -97,7 +89,6 @@ def controller_uid(value: Plain) -> str:
 
 
 def managing_owner(owners: Iterable[OwnerReference]) -> OwnerReference | None:
-    """Return the owner that manages an object."""
     for owner in owners:  # a generator would take twice as long, and every event of a pod asks several times
         if owner.controller:
             return owner

@@ -45,7 +45,6 @@ def condition(pod: Pod, kind: str) -> PodCondition | None:
 
 
 def is_ready(pod: Pod) -> bool:
-    """Say whether the pod serves."""
     ready = condition(pod, "Ready")
     return ready is not None and ready.status == "True"
 
@@ -63,7 +62,6 @@ class PodPredicate:
         self._holds = True
 
     def __call__(self, event: InformerEvent[Pod]) -> bool:
-        """Say whether the event is news."""
         if event is not self._event:
             self._event = event
             before = event.before if isinstance(event, InformerUpdate) else None
@@ -113,7 +111,6 @@ def seconds_to_available(pods: Iterable[Pod], min_ready_seconds: int, now: datet
 
 
 def created_at(pod: Pod) -> datetime:
-    """Return when the pod was made."""
     return pod.metadata.creation_timestamp or _LONG_AGO
 
 

@@ -38,7 +38,6 @@ class RolloutLimits(msgspec.Struct, frozen=True):
 
     @property
     def most(self) -> int:
-        """The most pods there may be."""
         return self.wanted + self.surge if self.wanted else 0
 
     @property

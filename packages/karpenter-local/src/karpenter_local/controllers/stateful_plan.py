@@ -50,7 +50,6 @@ class StatefulSetRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def request_of(stateful_set: Plain) -> StatefulSetRequest:
-    """Return what a set asks for."""
     spec = plain.spec_of(stateful_set)
     strategy = spec.get("updateStrategy") or {}
     return StatefulSetRequest(
@@ -71,7 +70,6 @@ def ordinal_of(request: StatefulSetRequest, pod: Pod) -> int | None:
 
 
 def by_ordinal(request: StatefulSetRequest, mine: Sequence[Pod]) -> dict[int, Pod]:
-    """Return the pods by ordinal."""
     found = ((ordinal_of(request, pod), pod) for pod in mine)
     return {ordinal: pod for ordinal, pod in sorted(found, key=lambda x: x[0] or 0) if ordinal is not None}
 
@@ -180,7 +178,6 @@ def claim_name(stateful_set: Plain, template: Plain, ordinal: int) -> str:
 
 
 def claim_names(stateful_set: Plain, ordinal: int) -> list[str]:
-    """Return the names of an ordinal's claims."""
     templates = _templates(plain.spec_of(stateful_set))
     return [claim_name(stateful_set, each, ordinal) for each in templates]
 

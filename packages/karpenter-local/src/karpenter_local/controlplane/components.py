@@ -71,7 +71,6 @@ def etcd(binaries: Binaries, ports: Ports, files: ComponentFiles, *, data: Path,
 
 
 def apiserver(binaries: Binaries, ports: Ports, files: ComponentFiles) -> Command:
-    """Return how kube-apiserver is started."""
     return (
         binaries.apiserver,
         f"--etcd-servers=https://{LOOPBACK}:{ports.etcd}",

@@ -59,7 +59,6 @@ class RealControlPlane:
 
     @property
     def url(self) -> str:
-        """Where the API is served."""
         return f"https://{LOOPBACK}:{self.ports.api}"
 
     @property

@@ -59,7 +59,6 @@ class ComponentProcess:
 
     @property
     def running(self) -> bool:
-        """Whether the process has not ended."""
         return self._child.returncode is None
 
     async def until(self, ready: Callable[[], Awaitable[bool]], *, within: float) -> None:

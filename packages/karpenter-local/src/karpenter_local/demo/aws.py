@@ -14,11 +14,10 @@ from karpenter.api.nodepool import NodePool
 from karpenter.kube.rest import MergePatch
 from karpenter_local.aws.commands import Interrupt, ReleaseAmi
 from karpenter_local.aws.room import InstanceTimings
-from karpenter_local.demo.scenes import SCENES, Scene, cheaper, requirements, settled
+from karpenter_local.demo.scenes import SCENES, Picture, Scene, cheaper, requirements, settled
 from karpenter_local.sandbox.options import AwsOptions
 
 if TYPE_CHECKING:
-    from karpenter_local.demo.scenes import Picture
     from karpenter_local.sandbox.sandbox import Sandbox
 
 _ROUNDING: Final = 1e-9

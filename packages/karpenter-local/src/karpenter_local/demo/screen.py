@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rich import box
-from rich.console import Group
+from rich.console import Console, ConsoleDimensions, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
@@ -17,14 +17,11 @@ from rich.text import Text
 from karpenter.cli.planning.data import money
 from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.top.snapshot import TopOptions
-from karpenter.top.table import FittedColumn, fitted
+from karpenter.top.table import Cell, FittedColumn, fitted
 from karpenter.top.text import node_table
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleDimensions, RenderableType
-
     from karpenter.api.cluster import Event
-    from karpenter.top.table import Cell
     from karpenter_local.demo.scenes import Picture, Scene, SceneResult
 
 _SHOWN_LINES: Final = 12
@@ -79,7 +76,6 @@ class Screen:
         self._last = picture
 
     def scene(self, scene: Scene) -> None:
-        """Announce a scene."""
         self._lines.append(f"$ {scene.title}" if scene.title.startswith("kubectl") else f"# {scene.title}")
         if self._live is None:
             self._console.print(self._lines[-1], highlight=False)
@@ -143,7 +139,6 @@ def _machines(picture: Picture, width: int) -> RenderableType:
 
 
 def summary(results: list[SceneResult], width: int) -> RenderableType:
-    """Return what happened, scene by scene."""
     columns = (
         FittedColumn(),
         FittedColumn(title="expected", least=30),

@@ -112,7 +112,6 @@ async def _change(sandbox: Sandbox) -> None:
 
 
 def _take_back(sandbox: Sandbox, chance: Random) -> None:
-    """Let the cloud take a spot machine back."""
     spot = [each for each in sandbox.kwok.machines() if each.labels.get(CAPACITY_TYPE) == SPOT]
     if spot:
         sandbox.kwok.control.interrupt(chance.choice(spot).provider_id)

@@ -36,7 +36,6 @@ _CSI_NAMES = {
 
 
 def volume_for(claim: PersistentVolumeClaim, chosen: StorageClass, zone: str) -> Plain:
-    """Return the volume that a class makes for a claim."""
     driver = _CSI_NAMES.get(chosen.provisioner, chosen.provisioner)
     size = claim.spec.resources.requests.get("storage", "1Gi")
     spec: Plain = {
@@ -126,7 +125,6 @@ class Drivers:
         )
 
     async def step(self, subject: tuple[str, str]) -> None:
-        """Finish what was begun."""
         what, key = subject
         try:
             match what:

@@ -43,20 +43,17 @@ class HollowNode(msgspec.Struct, kw_only=True):
     """What the pods that were let in take together."""
 
     def let_in(self, run: PodRun, requests: dict[str, int]) -> None:
-        """Give a pod its share of the node."""
         run.holds = requests
         for name, amount in requests.items():
             self.used[name] = self.used.get(name, 0) + amount
 
     def give_back(self, run: PodRun) -> None:
-        """Take a pod's share back."""
         for name, amount in run.holds.items():
             self.used[name] -= amount
         run.holds = {}
 
     @property
     def address(self) -> str:
-        """The node's address."""
         return f"10.{64 + self.number // 65536 % 128}.{self.number // 256 % 256}.{self.number % 256}"
 
     def next_address(self) -> str:

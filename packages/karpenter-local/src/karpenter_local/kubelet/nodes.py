@@ -55,7 +55,6 @@ class NodeRunner:
         self.due_queue: DueQueue[str] = DueQueue()
 
     def subscribe(self) -> None:
-        """Begin to follow nodes."""
         self._nodes.subscribe(self._node_changed)
 
     def report_soon(self, name: str) -> None:

@@ -63,7 +63,6 @@ class PodRunner:
         self.due_queue: DueQueue[str] = DueQueue()
 
     def subscribe(self) -> None:
-        """Begin to follow pods."""
         self._pods.subscribe(self._pod_changed)
 
     def node_ready(self, hollow_node: HollowNode) -> None:

@@ -14,7 +14,6 @@ class Shortage(msgspec.Struct, frozen=True):
     capacity: int
 
     def __str__(self) -> str:
-        """Return it in a kubelet's words."""
         return (
             f"Node didn't have enough resource: {self.resource}, requested: {self.requested}, "
             f"used: {self.used}, capacity: {self.capacity}"

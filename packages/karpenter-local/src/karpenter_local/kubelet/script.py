@@ -60,7 +60,6 @@ class PodScript(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def script_for(pod: Pod, habits: PodTimings, *, seed: int) -> PodScript:
-    """Return what the pod will do."""
     notes = pod.metadata.annotations
     chance = variation(seed, pod.metadata.uid)
     plain_inits = sum(each.restart_policy != "Always" for each in pod.spec.init_containers)

@@ -63,7 +63,6 @@ class StaticPods:
         self.due_queue: DueQueue[str] = DueQueue()
 
     def subscribe(self) -> None:
-        """Begin to follow the mirrors."""
         self._pods.subscribe(self._pod_changed)
 
     def run(self, hollow_node: HollowNode, manifest: Plain) -> str:

@@ -18,7 +18,7 @@ import yaml
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.cloud.aws.operator import prepare
-from karpenter.cloud.cloudprovider import ProviderContext
+from karpenter.cloud.cloudprovider import CloudProvider, ProviderContext
 from karpenter.cloud.errors import CloudError
 from karpenter.kube.errors import AlreadyExists
 from karpenter.operator.run import KubeClusterObjects
@@ -26,7 +26,7 @@ from karpenter_local.aws.inprocess import AwsInProcess
 from karpenter_local.aws.room import ClusterEndpoint, InstanceOperator, InstanceTimings
 from karpenter_local.aws.server import EmbeddedAws
 from karpenter_local.aws.site import ClusterAccount
-from karpenter_local.sandbox.options import NODE_CLASS
+from karpenter_local.sandbox.options import NODE_CLASS, AwsOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,12 +35,10 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.cloud.aws.cloudprovider import AwsProvider
     from karpenter.cloud.aws.sdk import AwsApi
-    from karpenter.cloud.cloudprovider import CloudProvider
     from karpenter.kube.client import Client
     from karpenter_local.aws.control import Control
     from karpenter_local.sandbox.cluster import RunningCluster
     from karpenter_local.sandbox.operators import OperatorSeams
-    from karpenter_local.sandbox.options import AwsOptions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -110,11 +108,9 @@ class AwsSandboxCloud:
         self.site.account.forget_calls()  # from here on, calls are those of operators
 
     async def stop(self) -> None:
-        """Stop."""
         await self._stack.aclose()
 
     def connect(self, client: Client, *, seams: OperatorSeams, chance: Random) -> AwsConnection:
-        """Return the connection of an operator."""
         aws = seams.aws(self.site)
         context = ProviderContext(
             clock=seams.clock,
@@ -126,7 +122,6 @@ class AwsSandboxCloud:
         return AwsConnection(aws, self.site.new_provider(aws, context, long_poll=0))
 
     def count(self) -> int:
-        """Return how many instances exist."""
         return len(self.control.instances())
 
     def price(self, labels: Mapping[str, str]) -> float:
@@ -212,5 +207,4 @@ class AwsConnection:
                 return
 
     def close(self) -> None:
-        """Close the connections to AWS."""
         self._aws.close()

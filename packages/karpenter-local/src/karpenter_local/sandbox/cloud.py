@@ -16,7 +16,7 @@ from karpenter.cloud.kwok import Behaviour, KwokCloud, KwokProvider
 from karpenter.cloud.kwok.cloudprovider import ObjectClasses, ObjectNodes
 from karpenter.kube.errors import AlreadyExists
 from karpenter.operator.run import KubeClusterObjects
-from karpenter_local.sandbox.options import NODE_CLASS
+from karpenter_local.sandbox.options import NODE_CLASS, KwokOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from karpenter_local.kubelet.hollownodes import HollowNodes
     from karpenter_local.sandbox.cluster import RunningCluster
     from karpenter_local.sandbox.operators import OperatorSeams
-    from karpenter_local.sandbox.options import KwokOptions
 
 _BEHAVIOUR: Final = Behaviour(launch=1.0)
 
@@ -39,9 +38,7 @@ class CloudConnection(Protocol):
     """What one operator has in a cloud."""
 
     @property
-    def provider(self) -> CloudProvider:
-        """Its cloud provider."""
-        ...
+    def provider(self) -> CloudProvider: ...
 
     async def open(self) -> None:
         """Let the provider learn what it has to know; may take long where the cloud does not answer."""
@@ -69,9 +66,7 @@ class SandboxCloud(Protocol):
         """Start for a cluster that runs, and create a node class there."""
         ...
 
-    async def stop(self) -> None:
-        """Stop."""
-        ...
+    async def stop(self) -> None: ...
 
     def connect(self, client: Client, *, seams: OperatorSeams, chance: Random) -> CloudConnection:
         """Return the connection of an operator that has this client of the cluster."""
@@ -121,11 +116,9 @@ class KwokSandboxCloud:
             await create_kwok_node_class(cluster.client)
 
     async def stop(self) -> None:
-        """Stop."""
         await self.cloud.close()
 
     def connect(self, client: Client, *, seams: OperatorSeams, chance: Random) -> KwokConnection:
-        """Return the connection of an operator."""
         del seams, chance
         return KwokConnection(
             KwokProvider(self.cloud, classes=ObjectClasses(KubeClusterObjects(client)), cluster=self.name)
@@ -136,7 +129,6 @@ class KwokSandboxCloud:
         return self.cloud.control.machines(self.name)
 
     def count(self) -> int:
-        """Return how many machines exist."""
         return len(self.machines())
 
     def price(self, labels: Mapping[str, str]) -> float:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.api.crd.definitions import DEFINITIONS, render
 from karpenter.api.node import Node
-from karpenter.base.clock import SystemClock
+from karpenter.base.clock import Clock, SystemClock
 from karpenter.base.ratelimiting import TokenBucket
 from karpenter.kube.client import Client
 from karpenter.kube.errors import AlreadyExists
 from karpenter.kube.http import HttpTransport
-from karpenter.kube.rest import untyped
+from karpenter.kube.rest import Transport, untyped
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.cluster import ZONES, LocalCluster
 from karpenter_local.kubelet.machine import demo_node
@@ -29,8 +29,6 @@ from karpenter_local.kubelet.machine import demo_node
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from karpenter.base.clock import Clock
-    from karpenter.kube.rest import Transport
     from karpenter_local.apiserver.verbs.logs import ContainerLog
     from karpenter_local.kubelet.hollownodes import HollowNodes
     from karpenter_local.sandbox.options import ClusterOptions

@@ -47,22 +47,16 @@ class OperatorSeams(Protocol):
     """What stands between one operator and everything else."""
 
     @property
-    def transport(self) -> Transport:
-        """How it reaches the API server."""
-        ...
+    def transport(self) -> Transport: ...
 
     @property
-    def clock(self) -> Clock:
-        """What it takes for the time."""
-        ...
+    def clock(self) -> Clock: ...
 
     def aws(self, site: ClusterAccount) -> AwsApi:
         """Return how it calls the embedded AWS."""
         ...
 
-    def sever(self) -> None:
-        """Carry nothing from now on."""
-        ...
+    def sever(self) -> None: ...
 
 
 class SeamFactory(Protocol):
@@ -98,7 +92,6 @@ class SeverableTransport:
         self.severed = False
 
     async def send(self, request: Request) -> Response:
-        """Carry a request."""
         await self._hang_if_severed()
         response = await self._inner.send(request)
         await self._hang_if_severed()
@@ -106,13 +99,11 @@ class SeverableTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Response | Streaming]:
-        """Open a watch."""
         await self._hang_if_severed()
         async with self._inner.stream(request) as answer:
             yield answer
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._inner.close()
 
     async def _hang_if_severed(self) -> None:
@@ -190,7 +181,6 @@ class Replica:
         return self._starting
 
     async def started(self) -> None:
-        """Wait until the operator works."""
         if self._starting is not None:
             await asyncio.shield(self._starting)
 
@@ -207,7 +197,6 @@ class Replica:
         self._connection.close()
 
     async def kill(self) -> None:
-        """End at once."""
         self.seams.sever()
         await self._end_start()
         self._connection.close()

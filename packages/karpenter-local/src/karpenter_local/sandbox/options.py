@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from karpenter_local.apiserver.notice import KUBERNETES
-from karpenter_local.aws.account import DEFAULT_REGION, zones_of
+from karpenter_local.aws.account import DEFAULT_REGION, ManagedNodeGroup, zones_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from karpenter.cloud.kwok import Behaviour
     from karpenter.core.model.catalog import Catalog
-    from karpenter_local.aws.account import ManagedNodeGroup
     from karpenter_local.aws.inprocess import AwsInProcess
     from karpenter_local.aws.room import InstanceTimings
     from karpenter_local.aws.server import EmbeddedAws

@@ -24,11 +24,12 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
-from karpenter.base.clock import SystemClock
-from karpenter.kube.rest import MergePatch
-from karpenter.operator.options import parse_settings
-from karpenter_local.sandbox.cloud import KwokInOperator, KwokSandboxCloud
+from karpenter.base.clock import Clock, SystemClock
+from karpenter.kube.rest import MergePatch, Transport
+from karpenter.operator.options import Settings, parse_settings
+from karpenter_local.sandbox.cloud import KwokInOperator, KwokSandboxCloud, SandboxCloud
 from karpenter_local.sandbox.cluster import (
+    RunningCluster,
     add_nodes,
     embedded_cluster,
     http_transport_of,
@@ -36,8 +37,14 @@ from karpenter_local.sandbox.cluster import (
     running_embedded,
     running_real,
 )
-from karpenter_local.sandbox.operators import DirectSeams, Replica
-from karpenter_local.sandbox.options import ClusterOptions, KwokOptions
+from karpenter_local.sandbox.operators import DirectSeams, Replica, SeamFactory
+from karpenter_local.sandbox.options import (
+    CloudOptions,
+    ClusterOptions,
+    KwokOptions,
+    OperatorTransport,
+    SandboxClock,
+)
 from karpenter_local.virtual import VirtualClock
 
 if TYPE_CHECKING:
@@ -45,17 +52,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from karpenter.base.clock import Clock
     from karpenter.kube.client import Client
-    from karpenter.kube.rest import Transport
-    from karpenter.operator.options import Settings
     from karpenter.operator.run import OperatorProcess
     from karpenter_local.cluster import LocalCluster
     from karpenter_local.sandbox.aws import AwsSandboxCloud
-    from karpenter_local.sandbox.cloud import SandboxCloud
-    from karpenter_local.sandbox.cluster import RunningCluster
-    from karpenter_local.sandbox.operators import SeamFactory
-    from karpenter_local.sandbox.options import CloudOptions, OperatorTransport, SandboxClock
 
 NAMESPACE: Final = "default"
 _LOOPBACK: Final = "127.0.0.1"
@@ -138,7 +138,6 @@ class Sandbox:
 
     @property
     def cluster(self) -> LocalCluster:
-        """The embedded cluster."""
         if self._embedded is None:
             raise RuntimeError("this sandbox has a real control plane; hint: use its client")
         return self._embedded
@@ -162,14 +161,12 @@ class Sandbox:
 
     @property
     def kwok(self) -> KwokSandboxCloud:
-        """The cloud, where it is the one in memory."""
         if not isinstance(self.cloud, KwokSandboxCloud):
             raise TypeError("the cloud of this sandbox is another one; hint: Sandbox(cloud=KwokOptions())")
         return self.cloud
 
     @property
     def aws(self) -> AwsSandboxCloud:
-        """The cloud, where it is the embedded AWS."""
         from karpenter_local.sandbox.aws import AwsSandboxCloud  # noqa: PLC0415  it may not be installed
 
         if not isinstance(self.cloud, AwsSandboxCloud):
@@ -180,7 +177,6 @@ class Sandbox:
 
     @property
     def leader(self) -> Replica | None:
-        """The operator that was started last."""
         return self.replicas[-1] if self.replicas else None
 
     def begin_operator(self, *, seams: SeamFactory | None = None) -> Replica:
@@ -337,23 +333,18 @@ class Sandbox:
     # What a user sees
 
     async def pods(self) -> list[Pod]:
-        """Return all pods."""
         return list((await self.client.list(Pod)).items)
 
     async def nodes(self) -> list[Node]:
-        """Return all nodes."""
         return list((await self.client.list(Node)).items)
 
     async def node_claims(self) -> list[NodeClaim]:
-        """Return all NodeClaims."""
         return list((await self.client.list(NodeClaim)).items)
 
     async def events(self, reason: str = "") -> list[Event]:
-        """Return all events, or those of one reason."""
         return [each for each in (await self.client.list(Event)).items if not reason or each.reason == reason]
 
     async def running_pods(self) -> int:
-        """Return how many pods run."""
         return sum(pod.status.phase == "Running" for pod in await self.pods())
 
     async def is_empty(self) -> bool:

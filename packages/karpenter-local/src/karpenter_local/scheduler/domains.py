@@ -29,7 +29,6 @@ class Domain:
 
     @property
     def width(self) -> int:
-        """How many domains were ever seen."""
         return len(self._numbers)
 
     def put(self, row: int, value: str | None) -> None:

@@ -17,7 +17,7 @@ from karpenter.api.pod import Pod
 from karpenter.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.selectors import SelectorError, parse_selector
-from karpenter.kube.informer import InformerDelete, InformerEvent
+from karpenter.kube.informer import Informer, InformerDelete, InformerEvent
 from karpenter_local.controllers import plain
 from karpenter_local.controllers.informers import BY_NAMESPACE, Informers
 from karpenter_local.scheduler.nodeinfo import NodeInfo, node_info
@@ -26,7 +26,6 @@ from karpenter_local.scheduler.reasons import Filter
 from karpenter_local.scheduler.schedule_one import ALL, NEIGHBOURS, STORAGE, ScheduleOne
 
 if TYPE_CHECKING:
-    from karpenter.kube.informer import Informer
     from karpenter.kube.rest import Plain
 
 log = structlog.stdlib.get_logger(__name__)

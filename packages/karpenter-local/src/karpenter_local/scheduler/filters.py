@@ -71,7 +71,6 @@ def feasible_at(table: NodeTable, pod_info: PodInfo, pod_volumes: PodVolumeClaim
 
 
 def refusal(table: NodeTable, pod_info: PodInfo, pod_volumes: PodVolumeClaims) -> FitError:
-    """Return why no row is feasible."""
     alive = table.rows.alive
     if pod_volumes.refusal:
         return FitError(

@@ -9,7 +9,6 @@ out again, so that placing a pod costs a handful of array operations however man
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,16 +17,12 @@ from karpenter_local.scheduler.domains import Domains
 from karpenter_local.scheduler.nodefilters import NodeFilterResult, NodeFilterResults
 from karpenter_local.scheduler.nodeinfo import NodeInfo
 from karpenter_local.scheduler.noderesources import NodeResourceTable
-from karpenter_local.scheduler.podcounts import PodCounts, RuleCarriers
-from karpenter_local.scheduler.podinfo import NodeConstraints, PodInfo
+from karpenter_local.scheduler.podcounts import AffinityRule, PodCounts, RuleCarriers
+from karpenter_local.scheduler.podinfo import NodeConstraints, PodInfo, WeightedAffinityRule
 from karpenter_local.scheduler.rows import Mask, Rows
 from karpenter_local.scheduler.storage import Storage
 from karpenter_local.scheduler.volumelimits import NodeVolumes
 from karpenter_local.scheduler.volumes import VolumeFilter
-
-if TYPE_CHECKING:
-    from karpenter_local.scheduler.podcounts import AffinityRule
-    from karpenter_local.scheduler.podinfo import WeightedAffinityRule
 
 
 class AssignedPod(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +76,6 @@ class NodeTable:
         """Grows with every change, so that an answer can be known to be stale."""
 
     def set_node(self, node: NodeInfo) -> None:
-        """Note what a node offers."""
         row = self.rows.claim(node.name)
         self.rows.set_alive(row, True)
         self.nodes[row] = node
@@ -148,7 +142,6 @@ class NodeTable:
         return pod
 
     def on(self, row: int) -> Iterable[AssignedPod]:
-        """Return the pods on a row."""
         return self._on.get(row, {}).values()
 
     def view(self, placement: NodeConstraints) -> NodeFilterResult:

@@ -6,20 +6,16 @@ whenever the question is the same, whatever else was decided before.
 """
 
 import hashlib
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from karpenter_local.scheduler.filters import FitError, feasible, refusal
 from karpenter_local.scheduler.nodetable import AssignedPod, NodeTable
 from karpenter_local.scheduler.podinfo import PodInfo
-from karpenter_local.scheduler.rows import Mask
+from karpenter_local.scheduler.rows import Ints, Mask
 from karpenter_local.scheduler.score import scores
 from karpenter_local.scheduler.storage import NO_CLAIMS, PodVolumeClaims
 from karpenter_local.scheduler.volumes import Binding
-
-if TYPE_CHECKING:
-    from karpenter_local.scheduler.rows import Ints
 
 
 class Placed(msgspec.Struct, frozen=True):

@@ -165,7 +165,6 @@ def _importance(pod: AssignedPod) -> tuple[int, datetime, str]:
 
 
 def _harm(victims: Victims) -> tuple[int, int, int, int, float, str]:
-    """Sort the least harmful first."""
     highest = victims.pods[0].pod_info.priority
     first_started = min(
         (pod.started or _LONG_AGO) for pod in victims.pods if pod.pod_info.priority == highest

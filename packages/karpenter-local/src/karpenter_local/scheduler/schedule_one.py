@@ -92,7 +92,6 @@ class ScheduleOne:
         self.queue.changed(filters, now)
 
     def pod_info(self, pod: Pod, own: LabelSelector | None) -> PodInfo:
-        """Return what a pod asks for."""
         return self._pod_infos.of(pod, own)
 
     def pod(self, key: str) -> Pod | None:
@@ -240,7 +239,6 @@ MOST_ANSWERS = 4096
 
 
 def claims_of(pod: Pod) -> tuple[ClaimUse, ...]:
-    """Return the volume claims that a pod uses."""
     found = []
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:

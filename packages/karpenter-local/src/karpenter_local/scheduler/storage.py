@@ -8,18 +8,14 @@ Which nodes that leaves is decided in :mod:`.volumes`.
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from karpenter.api.pod import NodeSelectorRequirement, NodeSelectorTerm
-from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim
+from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from karpenter.core.model.resources import parse_amount
 from karpenter_local.scheduler import reasons
 from karpenter_local.scheduler.volumelimits import NodeVolumes, VolumeId
-
-if TYPE_CHECKING:
-    from karpenter.api.storage import StorageClass
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
@@ -89,17 +85,14 @@ class Storage:
         """Volume name to the claim it was just chosen for, until the API server says so too."""
 
     def set_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Note a claim."""
         self.claims[claim.key] = claim
         self._recount(claim.key)
 
     def drop_claim(self, key: str) -> None:
-        """Forget a claim."""
         self.claims.pop(key, None)
         self._recount(key)
 
     def set_volume(self, volume: PersistentVolume) -> None:
-        """Note a volume."""
         self._withdraw(volume.name)
         self.volumes[volume.name] = volume
         held_by = volume.spec.claim_ref
@@ -110,7 +103,6 @@ class Storage:
             self._recount(f"{held_by.namespace}/{held_by.name}")
 
     def drop_volume(self, name: str) -> None:
-        """Forget a volume."""
         self._withdraw(name)
         volume = self.volumes.pop(name, None)
         if volume is not None and volume.spec.claim_ref is not None:

@@ -57,7 +57,6 @@ class AddPool(Action, frozen=True):
     kept: ClassVar[bool] = True
 
     def __str__(self) -> str:
-        """Return the action as a line."""
         limit = f", at most {self.cpu_limit} cores" if self.cpu_limit else ""
         limit += f", always {self.replicas} machines" if self.replicas is not None else ""
         limit += f", at most {self.node_limit} machines" if self.node_limit else ""
@@ -109,7 +108,6 @@ class Deploy(Action, frozen=True):
     """Seconds that its pods take to stop."""
 
     def __str__(self) -> str:
-        """Return the action as a line."""
         facts = [
             f"{self.milli}m",
             f"in pool {self.pool}" if self.pool else "",
@@ -131,7 +129,6 @@ class Scale(Action, frozen=True):
     replicas: int
 
     def __str__(self) -> str:
-        """Return the action as a line."""
         return f"scale {self.name} to {self.replicas}"
 
 
@@ -141,7 +138,6 @@ class Rollout(Action, frozen=True):
     name: str
 
     def __str__(self) -> str:
-        """Return the action as a line."""
         return f"roll out a new version of {self.name}"
 
 
@@ -154,7 +150,6 @@ class RunJob(Action, frozen=True):
     seconds: int
 
     def __str__(self) -> str:
-        """Return the action as a line."""
         return f"create job {self.name}: {self.completions} x {self.milli}m for {self.seconds} s"
 
 
@@ -165,7 +160,6 @@ class AddDaemon(Action, frozen=True):
     milli: int
 
     def __str__(self) -> str:
-        """Return the action as a line."""
         return f"create daemonset {self.name}: {self.milli}m"
 
 
@@ -177,7 +171,6 @@ class AddStateful(Action, frozen=True):
     milli: int
 
     def __str__(self) -> str:
-        """Return the action as a line."""
         return f"create statefulset {self.name}: {self.replicas} x {self.milli}m, each with a volume"
 
 
@@ -187,7 +180,6 @@ class Remove(Action, frozen=True):
     name: str
 
     def __str__(self) -> str:
-        """Return the action as a line."""
         return f"delete deployment {self.name}"
 
 
@@ -200,7 +192,6 @@ class DeleteNode(Action, frozen=True):
     claim: bool = False
 
     def __str__(self) -> str:
-        """Return the action as a line."""
         return f"delete {'claim' if self.claim else 'node'} number {self.pick:.2f}"
 
 
@@ -211,7 +202,6 @@ class ChangeTemplate(Action, frozen=True):
     version: int
 
     def __str__(self) -> str:
-        """Return the action as a line."""
         return f"change the template of pool {self.pool}"
 
 
@@ -222,7 +212,6 @@ class ResizePool(Action, frozen=True):
     replicas: int
 
     def __str__(self) -> str:
-        """Return the action as a line."""
         return f"let pool {self.pool} have {self.replicas} machines"
 
 
@@ -234,7 +223,6 @@ class AddBuffer(Action, frozen=True):
     milli: int
 
     def __str__(self) -> str:
-        """Return the action as a line."""
         return f"create buffer {self.name}: {self.replicas} x {self.milli}m"
 
 
@@ -245,7 +233,6 @@ class ResizeBuffer(Action, frozen=True):
     replicas: int
 
     def __str__(self) -> str:
-        """Return the action as a line."""
         return f"let buffer {self.name} be for {self.replicas} pods"
 
 
@@ -257,7 +244,6 @@ class AddOverlay(Action, frozen=True):
     weight: int = 1
 
     def __str__(self) -> str:
-        """Return the action as a line."""
         return f"create overlay {self.name}: prices {self.percent:+d} %, weight {self.weight}"
 
 
@@ -273,6 +259,5 @@ class Protect(Action, frozen=True):
     """Whether it is the next node that is disrupted, right after that has begun."""
 
     def __str__(self) -> str:
-        """Return the action as a line."""
         which = "that is disrupted next" if self.late else f"number {self.pick:.2f}"
         return f"protect {'a pod on node' if self.pod else 'node'} {which} for {self.seconds:.0f} s"

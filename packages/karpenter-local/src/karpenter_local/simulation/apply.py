@@ -19,8 +19,9 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod, PodTemplate
 from karpenter.api.workloads import DaemonSet, Deployment, Job, StatefulSet
 from karpenter.kube.errors import Conflict, NotFound
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.rest import MergePatch, Plain
 from karpenter_local.simulation.actions import (
+    Action,
     AddBuffer,
     AddDaemon,
     AddOverlay,
@@ -37,16 +38,13 @@ from karpenter_local.simulation.actions import (
     RunJob,
     Scale,
 )
-from karpenter_local.simulation.cluster import VOLUMES
+from karpenter_local.simulation.cluster import VOLUMES, SimulatedCluster
 from karpenter_local.simulation.invariants.draining import CRITICAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from karpenter.api.meta import Resource
-    from karpenter.kube.rest import Plain
-    from karpenter_local.simulation.actions import Action
-    from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.mirror import ObjectWrite
 
 NAMESPACE: Final = "default"
@@ -197,7 +195,6 @@ async def _patch(simulated: SimulatedCluster, kind: type[Deployment], name: str,
 
 
 def pool_body(action: AddPool, node_class: Mapping[str, str]) -> Plain:
-    """Return a NodePool."""
     wanted = {
         "kubernetes.io/os": ["linux"],
         "kubernetes.io/arch": ["amd64"],
@@ -250,7 +247,6 @@ def _budget(text: str) -> Plain:
 
 
 def deployment_body(action: Deploy) -> Plain:
-    """Return a Deployment."""
     labels = {"app": action.name}
     spec = _pod(action.milli, action.mebi, grace=action.grace)
     if action.zone:

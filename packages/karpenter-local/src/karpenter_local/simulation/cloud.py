@@ -29,9 +29,7 @@ class SimulatedCloud(Protocol):
     """A cloud that can go wrong."""
 
     @property
-    def node_class(self) -> Mapping[str, str]:
-        """The nodeClassRef of NodePools."""
-        ...
+    def node_class(self) -> Mapping[str, str]: ...
 
     @property
     def catalog(self) -> Catalog:
@@ -58,9 +56,7 @@ class SimulatedCloud(Protocol):
         """Inject a fault of the cloud; return whether it was one."""
         ...
 
-    def recover(self) -> None:
-        """End every fault."""
-        ...
+    def recover(self) -> None: ...
 
     def invariants(self, violations: ViolationLog) -> Sequence[Invariant]:
         """Return what must hold in this cloud beside what must hold in all."""
@@ -71,6 +67,4 @@ class SimulatedCloud(Protocol):
 class CallsAws(Protocol):
     """A simulated cloud that operators call by the API of AWS."""
 
-    def aws(self, site: ClusterAccount, *, chance: Random, transport: FaultyTransport) -> AwsApi:
-        """Return how an operator with this transport calls AWS."""
-        ...
+    def aws(self, site: ClusterAccount, *, chance: Random, transport: FaultyTransport) -> AwsApi: ...

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from karpenter.api.storage import StorageClass
 from karpenter.base.duration import parse_duration
 from karpenter_local.kubelet.settings import KubeletSettings
-from karpenter_local.sandbox.options import ClusterOptions, KwokOptions
+from karpenter_local.sandbox.options import CloudOptions, ClusterOptions, KwokOptions
 from karpenter_local.sandbox.sandbox import Sandbox
-from karpenter_local.simulation.cloud import CallsAws
+from karpenter_local.simulation.cloud import CallsAws, SimulatedCloud
 from karpenter_local.simulation.invariants.history import ClusterHistory
 from karpenter_local.simulation.invariants.invariant import cores
 from karpenter_local.simulation.kwok import SimulatedKwok, kwok_options
 from karpenter_local.simulation.mirror import Mirror
-from karpenter_local.simulation.network import FaultyTransport
+from karpenter_local.simulation.network import FaultyTransport, OnWrite
 from karpenter_local.virtual import WrongClock
 
 if TYPE_CHECKING:
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from karpenter.kube.rest import Transport
     from karpenter_local.aws.site import ClusterAccount
     from karpenter_local.sandbox.operators import Replica
-    from karpenter_local.sandbox.options import CloudOptions
-    from karpenter_local.simulation.cloud import SimulatedCloud
-    from karpenter_local.simulation.network import OnWrite
 
 _EARLY: Final = 3.0
 """Seconds by which times that are written in whole seconds may be early."""
@@ -73,7 +70,6 @@ class FaultySeams:
         return self._cloud.aws(site, chance=self._chance, transport=self.transport)
 
     def sever(self) -> None:
-        """Carry nothing from now on."""
         self.transport.sever()
 
 
@@ -177,7 +173,6 @@ class SimulatedCluster:
 
     @property
     def catalog(self) -> Catalog:
-        """What the cloud sells."""
         return self.cloud.catalog
 
     @property
@@ -224,7 +219,6 @@ class SimulatedCluster:
         return found if isinstance(found, FaultySeams) else None
 
     def node_of(self, claim: NodeClaim) -> Node | None:
-        """Return the node of a claim."""
         wanted = claim.status.provider_id
         return next((each for each in self.mirror.nodes.values() if each.spec.provider_id == wanted), None)
 

@@ -77,7 +77,6 @@ def _wide(pool: str, chance: Random) -> Deploy:
 
 
 def _evictions_are_lost(chance: Random, seconds: float) -> Coincidence:
-    """Machines are drained, and evictions find no connection."""
     at = chance.uniform(0.2, 0.5) * seconds
     return Coincidence(
         steps=(
@@ -100,7 +99,6 @@ def _machines_are_taken(chance: Random, seconds: float) -> Coincidence:
 
 
 def _claims_expire(chance: Random, _seconds: float) -> Coincidence:
-    """Claims expire while the cluster settles."""
     return Coincidence(steps=(_own_pool("aging", chance, expire_after=_SOON), _wide("aging", chance)))
 
 

@@ -12,6 +12,7 @@ from karpenter_local.simulation.faults import (
     CutWatches,
     Drift,
     HoldWatches,
+    InjectedFault,
     Isolate,
     LoseMachine,
     RepeatEvents,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
-    from karpenter_local.simulation.faults import InjectedFault
     from karpenter_local.simulation.network import CallFault
 
 Severity: TypeAlias = Literal["none", "some", "many", "dense"]

@@ -21,7 +21,6 @@ class CutWatches(InjectedFault, frozen=True):
     """Whether the server also forgets its history, so that everything has to be listed anew."""
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return "watches are cut" + (", and the server forgets its history" if self.forgotten else "")
 
 
@@ -32,7 +31,6 @@ class HoldWatches(InjectedFault, frozen=True):
     seconds: float
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return f"watches of {', '.join(self.plurals)} are late by up to {self.seconds:.0f} s"
 
 
@@ -42,7 +40,6 @@ class RepeatEvents(InjectedFault, frozen=True):
     seconds: float
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return f"watches send events twice for {self.seconds:.0f} s"
 
 
@@ -54,7 +51,6 @@ class BadCalls(InjectedFault, frozen=True):
     kinds: tuple[CallFault, ...]
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return (
             f"{self.share:.0%} of calls to the API server go wrong for {self.seconds:.0f} s"
             f" ({', '.join(self.kinds)})"
@@ -68,7 +64,6 @@ class BadCloud(InjectedFault, frozen=True):
     share: float
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return f"{self.share:.0%} of calls to the cloud fail for {self.seconds:.0f} s"
 
 
@@ -78,7 +73,6 @@ class LoseEvictions(InjectedFault, frozen=True):
     seconds: float
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return f"evictions find no connection for {self.seconds:.0f} s"
 
 
@@ -96,7 +90,6 @@ class Crash(InjectedFault, frozen=True):
     """Whether writes are counted from the next one that disrupts a machine."""
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         side = "after" if self.carried_out else "before"
         since = "the next one that disrupts a machine" if self.disrupting else "now"
         return f"the operator is killed just {side} its write number {self.calls} from {since} on"
@@ -108,7 +101,6 @@ class Isolate(InjectedFault, frozen=True):
     seconds: float
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return f"the leader is cut off from the API server for {self.seconds:.0f} s"
 
 
@@ -118,7 +110,6 @@ class RestoreHistory(InjectedFault, frozen=True):
     lag: float
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return f"in {self.lag:.0f} s the API server starts again with the history of now"
 
 
@@ -128,7 +119,6 @@ class SecondLeader(InjectedFault, frozen=True):
     seconds: float
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return f"two operators lead for {self.seconds:.0f} s"
 
 
@@ -141,7 +131,6 @@ class BadLaunch(InjectedFault, frozen=True):
     count: int = 1
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return f"the next {self.count} launches will go wrong: {self.kind}"
 
 
@@ -155,7 +144,6 @@ class LoseMachine(InjectedFault, frozen=True):
     """Whether the cloud says so two minutes before."""
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         how = "is interrupted with notice" if self.announced else "is gone without a word"
         return f"machine number {self.pick:.2f} {how}"
 
@@ -167,7 +155,6 @@ class SilenceNode(InjectedFault, frozen=True):
     seconds: float
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return f"node number {self.pick:.2f} is silent for {self.seconds:.0f} s"
 
 
@@ -179,7 +166,6 @@ class BreakNode(InjectedFault, frozen=True):
     """The NodePool whose node it is; empty for any."""
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         whose = f" of pool {self.pool}" if self.pool else ""
         return f"node number {self.pick:.2f}{whose} breaks for good"
 
@@ -190,7 +176,6 @@ class Drift(InjectedFault, frozen=True):
     pick: float
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return f"machine number {self.pick:.2f} drifts"
 
 
@@ -201,7 +186,6 @@ class SellOut(InjectedFault, frozen=True):
     seconds: float
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return f"{self.zone} is sold out for {self.seconds:.0f} s"
 
 
@@ -212,5 +196,4 @@ class WrongTime(InjectedFault, frozen=True):
     seconds: float
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return f"the operator's clock jumps by {self.ahead:+.0f} s for {self.seconds:.0f} s"

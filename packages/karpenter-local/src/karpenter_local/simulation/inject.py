@@ -13,6 +13,7 @@ from karpenter_local.simulation.faults import (
     Crash,
     CutWatches,
     HoldWatches,
+    InjectedFault,
     Isolate,
     LoseEvictions,
     RepeatEvents,
@@ -22,15 +23,13 @@ from karpenter_local.simulation.faults import (
     WrongTime,
 )
 from karpenter_local.simulation.invariants.invariant import pool_name
-from karpenter_local.simulation.network import CallFaults
+from karpenter_local.simulation.network import CallFaults, FaultyTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from karpenter_local.sandbox.operators import Replica
     from karpenter_local.simulation.cluster import SimulatedCluster
-    from karpenter_local.simulation.faults import InjectedFault
-    from karpenter_local.simulation.network import FaultyTransport
 
 _DISRUPTS: Final = b'"DisruptionReason"'
 _RESTORED: Final = (
@@ -111,7 +110,6 @@ class FaultInjector:
         self._silent.clear()
 
     async def close(self) -> None:
-        """Stop whatever is under way."""
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

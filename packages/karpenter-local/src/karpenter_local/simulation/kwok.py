@@ -14,8 +14,8 @@ from karpenter.cloud.kwok import Behaviour, Fail, Hang, LoseResponse, NeverJoin,
 from karpenter.cloud.kwok.cloud import SCHEME
 from karpenter_local.sandbox.operators import REPLICA
 from karpenter_local.sandbox.options import KwokOptions
-from karpenter_local.simulation.faults import BadCloud, BadLaunch, Drift, LoseMachine, SellOut
-from karpenter_local.simulation.invariants.invariant import CloudCall
+from karpenter_local.simulation.faults import BadCloud, BadLaunch, Drift, InjectedFault, LoseMachine, SellOut
+from karpenter_local.simulation.invariants.invariant import CloudCall, Invariant, ViolationLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
     from karpenter_local.simulation.cloud import Later
     from karpenter_local.simulation.cluster import SimulatedCluster
-    from karpenter_local.simulation.faults import InjectedFault
-    from karpenter_local.simulation.invariants.invariant import Invariant, ViolationLog
 
 _BEHAVIOUR: Final = Behaviour(launch=2.0, shutdown=3.0, jitter=0.5)
 _SIZES: Final = ("1x", "2x", "4x", "8x")
@@ -70,7 +68,6 @@ class SimulatedKwok:
 
     @property
     def node_class(self) -> Mapping[str, str]:
-        """The nodeClassRef of NodePools."""
         return self._cloud.node_class
 
     @property
@@ -112,7 +109,6 @@ class SimulatedKwok:
         return True
 
     def recover(self) -> None:
-        """End every fault."""
         self._failing = None
         self._cloud.control.behave()
         self._cloud.control.follow(self._fault_of)

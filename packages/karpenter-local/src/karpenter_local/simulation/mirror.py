@@ -54,7 +54,6 @@ class ObjectWrite(msgspec.Struct, frozen=True):
 
     @property
     def object(self) -> Resource:
-        """The newest state that there is."""
         found = self.after if self.after is not None else self.before
         assert found is not None
         return found
@@ -104,7 +103,6 @@ class Mirror:
         self._listeners.append(listener)
 
     def record(self, table: str, change: WatchCacheEvent) -> None:
-        """Take one write."""
         self.writes += 1
         self._digest.update(f"{self._clock.monotonic()} {table} {change.type} ".encode())
         self._digest.update(change.entry.raw)
@@ -131,13 +129,10 @@ class Mirror:
             about: dict[str, str] = event.get("involvedObject") or event.get("regarding") or {}
             self.replacements[about.get("name", "")] = None
 
-    async def settled(self, revision: int) -> None:
-        """Nothing has to be waited for."""
+    async def settled(self, revision: int) -> None: ...
 
     def claim_of(self, provider_id: str) -> NodeClaim | None:
-        """Return the claim of a machine."""
         return next((each for each in self.claims.values() if each.status.provider_id == provider_id), None)
 
     def pods_on(self, node: str) -> list[Pod]:
-        """Return the pods that are bound to a node."""
         return [pod for pod in self.pods.values() if pod.spec.node_name == node]

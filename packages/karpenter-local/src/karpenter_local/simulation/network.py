@@ -15,6 +15,7 @@ the replica was told of the cluster.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from random import Random
@@ -24,15 +25,13 @@ import msgspec
 import structlog
 
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.rest import Request, Response, Streaming
+from karpenter.kube.rest import Request, Response, Streaming, Transport
 from karpenter_local.sandbox.operators import REPLICA, never
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator
 
-    from karpenter.kube.rest import Transport
-
-    OnWrite = Callable[[Request, Response], None]
+OnWrite = Callable[[Request, Response], None]
 
 CallFault = Literal["conflict", "busy", "error", "lost", "unreachable", "silent", "deaf"]
 """409, 429, 500, 500 though it was done, no connection, no answer ever, no answer ever though it was done."""
@@ -174,7 +173,6 @@ class FaultyTransport:
         self.cut()
 
     def recover(self) -> None:
-        """End every fault."""
         if self.faults is not None:
             self._troubled_until = asyncio.get_running_loop().time() + _SETTLED
         self.faults = self.repeats = self._dies = None
@@ -185,12 +183,10 @@ class FaultyTransport:
         self._gone.clear()
 
     def end_faults(self) -> None:
-        """Let calls succeed again."""
         self.faults = None
         self._troubled_until = asyncio.get_running_loop().time() + _SETTLED
 
     def sever(self) -> None:
-        """Carry nothing from now on."""
         self._severed = True
         self._countdown = 0
         if self._dies is not None:
@@ -208,7 +204,6 @@ class FaultyTransport:
         return "after" if self._carried_out else "before"
 
     async def send(self, request: Request) -> Response:
-        """Carry a request, or not."""
         if self._severed:
             await never()
         await self._wait_alone(request)
@@ -231,7 +226,6 @@ class FaultyTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Response | Streaming]:
-        """Open a watch."""
         if self._severed:
             await never()
         await self._wait_alone(request)
@@ -252,7 +246,6 @@ class FaultyTransport:
                 await lines.aclose()
 
     async def close(self) -> None:
-        """Let go."""
         await self._inner.close()
 
     def _fault(self) -> CallFault | None:

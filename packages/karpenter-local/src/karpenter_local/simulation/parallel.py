@@ -87,5 +87,4 @@ def run_seeds(
 
 
 def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the process that asked."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

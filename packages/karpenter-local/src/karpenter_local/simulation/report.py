@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from karpenter_local.simulation.run import run_scenario
+from karpenter_local.simulation.run import RunResult, run_scenario
 from karpenter_local.simulation.shrink import shrink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from karpenter_local.simulation.run import RunResult
     from karpenter_local.simulation.scenario import Scenario
 
 LINES: Final = 60

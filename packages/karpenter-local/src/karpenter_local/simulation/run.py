@@ -32,7 +32,7 @@ from karpenter_local.simulation.invariants.draining import (
     FinalizerOrderInvariant,
     ProtectionInvariant,
 )
-from karpenter_local.simulation.invariants.invariant import Invariant, Violation, ViolationLog
+from karpenter_local.simulation.invariants.invariant import CloudCall, Invariant, Violation, ViolationLog
 from karpenter_local.simulation.invariants.machines import (
     BelongingInvariant,
     ClosedInvariant,
@@ -67,7 +67,6 @@ if TYPE_CHECKING:
 
     from karpenter.kube.rest import Request, Response
     from karpenter_local.sandbox.options import CloudOptions
-    from karpenter_local.simulation.invariants.invariant import CloudCall
     from karpenter_local.simulation.scenario import Provider, Scenario
 
 SETTLE_WITHIN: Final = 3600.0
@@ -244,7 +243,6 @@ class SimulatedRun:
 
 
 def cloud_options(provider: Provider) -> CloudOptions:
-    """Return the cloud of a provider."""
     if provider == "aws":
         from karpenter_local.simulation.aws.cloud import aws_options  # noqa: PLC0415  it may not be installed
 

@@ -15,14 +15,13 @@ import msgspec
 from karpenter_local.simulation.actions import Action, AddDaemon, AddPool
 from karpenter_local.simulation.aws.faults import draw_aws_faults, move_to_aws
 from karpenter_local.simulation.coincidences import draw_coincidences
-from karpenter_local.simulation.fault_schedule import draw_faults
+from karpenter_local.simulation.fault_schedule import Severity, draw_faults
 from karpenter_local.simulation.faults import InjectedFault
 from karpenter_local.simulation.workload import GatedSteps, draw_actions, draw_gated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from karpenter_local.simulation.fault_schedule import Severity
 
 Step: TypeAlias = Action | InjectedFault
 Provider: TypeAlias = Literal["kwok", "aws"]
@@ -134,7 +133,6 @@ def _enable(gates: tuple[str, ...]) -> dict[str, str]:
 
 
 def _gates_of(settings: Mapping[str, str]) -> list[str]:
-    """Return the feature gates that some settings enable."""
     return [each.partition("=")[0] for each in settings.get(_GATES, "").split(",") if each]
 
 

@@ -47,7 +47,6 @@ def shrink(
 def _without_some(
     scenario: Scenario, steps: Sequence[Step], size: int, fails: Callable[[Scenario], bool], left: list[int]
 ) -> Scenario | None:
-    """Return the scenario without some of its steps, if it still fails."""
     for start in range(0, len(steps), size):
         if left[0] <= 0:
             return None

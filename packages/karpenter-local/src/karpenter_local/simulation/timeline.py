@@ -62,7 +62,6 @@ class Timeline:
         simulated.mirror.subscribe(self._on_write)
 
     def note(self, text: str, who: str = "") -> None:
-        """Add a line."""
         if self._enabled:
             minutes, seconds = divmod(self._simulated.clock.monotonic(), 60)
             self.lines.append(f"{minutes:4.0f}:{seconds:04.1f}  {who:<9}{text}")

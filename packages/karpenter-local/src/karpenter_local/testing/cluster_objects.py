@@ -32,7 +32,6 @@ class ObjectsInMemory:
         return cast("R | None", self._kept.get((kind.kind, f"{namespace}/{name}" if namespace else name)))
 
     async def list(self, kind: type[R]) -> tuple[R, ...]:
-        """Return all objects of a kind."""
         return tuple(cast("R", each) for each in self if each.kind == kind.kind)
 
     async def create(self, made: Resource) -> None:
@@ -40,5 +39,4 @@ class ObjectsInMemory:
         self._kept.setdefault((made.kind, made.key), made)
 
     async def delete(self, kind: type[Resource], name: str) -> None:
-        """Drop an object, if it is there."""
         self._kept.pop((kind.kind, name), None)

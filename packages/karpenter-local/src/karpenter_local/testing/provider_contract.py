@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import pytest
 
 from karpenter.api import labels
-from karpenter.cloud.cloudprovider import Interruptible
+from karpenter.cloud.cloudprovider import CloudProvider, Interruptible
 from karpenter.cloud.errors import InsufficientCapacity, LaunchFailed, MachineNotFound, NodeClassNotReady
 from karpenter.core.model.catalog import OfferingName
 from karpenter.core.model.resources import fits, render_resources
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from contextlib import AbstractAsyncContextManager
 
-    from karpenter.cloud.cloudprovider import CloudProvider
 
 __all__ = ["InterruptibleContract", "Laboratory", "ProviderContract"]
 

@@ -21,7 +21,7 @@ from karpenter.api.nodeclaim import (
     NodeRequirement,
 )
 from karpenter.cloud.errors import MachineNotFound
-from karpenter.core.model.catalog import OfferingName
+from karpenter.core.model.catalog import Catalog, InstanceType, Offering, OfferingName
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import fits, parse_resources
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from karpenter.api.nodepool import NodePool
     from karpenter.cloud.cloudprovider import CloudProvider, Machine
-    from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 
 GONE_WITHIN: Final = 900
 """Seconds within which the end of a machine must be reported."""
@@ -43,12 +42,10 @@ class Laboratory(Protocol):
     """A cloud that a test can do things to, and the provider of one cluster in it."""
 
     @property
-    def provider(self) -> CloudProvider:
-        """The provider under test."""
+    def provider(self) -> CloudProvider: ...
 
     @property
-    def pool(self) -> NodePool:
-        """A pool that may buy everything."""
+    def pool(self) -> NodePool: ...
 
     @property
     def node_class(self) -> str:
@@ -80,7 +77,6 @@ class Laboratory(Protocol):
 
 
 def requirement(key: str, operator: str, *values: str) -> NodeRequirement:
-    """Return one condition of a claim."""
     return NodeRequirement(key=key, operator=operator, values=values)
 
 
@@ -142,7 +138,6 @@ def some_offering(catalog: Catalog, zones: int = 1) -> tuple[InstanceType, Offer
 
 
 def exactly(kind: InstanceType, offering: Offering) -> tuple[NodeRequirement, ...]:
-    """Return requirements that only this offering satisfies."""
     return (
         requirement(labels.INSTANCE_TYPE, "In", kind.name),
         requirement(labels.ZONE, "In", offering.zone),
@@ -174,5 +169,4 @@ def violated(have: Mapping[str, str], wanted: Iterable[NodeRequirement]) -> list
 
 
 def availability(catalog: Catalog) -> dict[OfferingName, bool]:
-    """Return which offerings are available and which are not."""
     return {OfferingName.of(kind, each): each.available for kind in catalog.types for each in kind.offerings}

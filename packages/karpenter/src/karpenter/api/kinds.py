@@ -60,7 +60,6 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def version(self) -> str:
-        """The version within the group."""
         return self.api_version.rpartition("/")[2]
 
 
@@ -113,5 +112,4 @@ _BY_STRUCT: Mapping[type[Resource], Kind] = MappingProxyType({k.struct: k for k 
 
 
 def kind_of(struct: type[Resource]) -> Kind:
-    """Return the kind that a struct stands for."""
     return _BY_STRUCT[struct]

@@ -26,6 +26,7 @@ import yaml
 from yaml.events import (
     AliasEvent,
     DocumentStartEvent,
+    Event,
     MappingEndEvent,
     MappingStartEvent,
     ScalarEvent,
@@ -35,16 +36,10 @@ from yaml.events import (
 
 from karpenter.api.block_yaml import BlockReader, NotBlockYAML, is_ordinary, split_documents
 from karpenter.api.kinds import KINDS
-from karpenter.api.meta import MAX_DEPTH, InvalidObject, convert, name_of
+from karpenter.api.meta import MAX_DEPTH, InvalidObject, Resource, convert, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-
-    from yaml.events import (
-        Event,
-    )
-
-    from karpenter.api.meta import Resource
 
 
 _TAG = "tag:yaml.org,2002:"
@@ -310,7 +305,6 @@ _TYPES: Mapping[str, Any] = MappingProxyType(
 
 
 def _resolve(text: str, event: Event) -> Any:
-    """Return what a word without quotes stands for."""
     if len(text) > _LONGEST_NUMBER:
         if any(pattern.fullmatch(text) for pattern, _ in _PLAIN):
             raise _UnreadableError("a number is too long", event.start_mark)
@@ -462,7 +456,6 @@ class Document:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The object as plain data."""
         if self._plain is None:
             assert self.raw is not None
             self._plain = _plain(self.raw, self.source)

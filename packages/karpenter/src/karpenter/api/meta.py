@@ -367,7 +367,6 @@ class ListMeta(Wire, frozen=True, kw_only=True):
 
 
 def find_status_condition(conditions: Iterable[Condition], kind: str) -> Condition | None:
-    """Return the condition of one type, or None."""
     return next((each for each in conditions if each.type == kind), None)
 
 

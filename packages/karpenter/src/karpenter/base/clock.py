@@ -44,7 +44,6 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return the machine's monotonic seconds."""
         return time.monotonic()
 
     def boottime(self) -> float:
@@ -52,5 +51,4 @@ class SystemClock:
         return time.clock_gettime(_BOOTTIME)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for real."""
         await asyncio.sleep(seconds)

@@ -82,7 +82,6 @@ class Schedule(msgspec.Struct, frozen=True):
             return None
 
     def __str__(self) -> str:
-        """Return the schedule as it was written."""
         return self.text
 
 

@@ -120,7 +120,6 @@ def render_duration(duration: timedelta) -> str:
 
 
 def _render_fraction(microseconds: int) -> str:
-    """Return the text of less than a second."""
     if microseconds == 0:
         return "0s"
     if microseconds < _MICROSECOND:

@@ -26,20 +26,17 @@ Which parts of an object are hashed is decided where the object is known.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import xor
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from karpenter.base.duration import NEVER, DurationError, parse_nanoseconds
 from karpenter.base.pretty import excerpt
 from karpenter.base.quantity import QuantityError, parse_quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 # The parameters of FNV-1a with 64 bits: https://www.rfc-editor.org/rfc/rfc9923
 _OFFSET: Final = 14695981039346656037
@@ -56,7 +53,6 @@ def hash_bytes(data: bytes) -> int:
 
 
 def hash_text(text: str) -> int:
-    """Return the hash of a text."""
     return hash_bytes(text.encode("utf-8", "surrogatepass"))
 
 
@@ -76,7 +72,6 @@ def hash_set(members: Iterable[int]) -> int:
 
 
 def hash_map(entries: Mapping[str, str]) -> int:
-    """Return the hash of a map of texts."""
     return hash_entries((hash_text(key), hash_text(value)) for key, value in entries.items())
 
 
@@ -132,11 +127,9 @@ class GoString(msgspec.Struct, frozen=True):
     """A ``string``, or a type made of it."""
 
     def is_zero(self, plain: object) -> bool:
-        """Return whether it is empty."""
         return plain is None or plain == ""
 
     def hash(self, plain: object, path: str) -> int:
-        """Return the hash of the text."""
         return hash_text(_text(plain, path))
 
 
@@ -167,7 +160,6 @@ class GoDuration(msgspec.Struct, frozen=True):
     """A ``metav1.Duration``: a struct around a number of nanoseconds."""
 
     def is_zero(self, plain: object) -> bool:
-        """Return whether it has no length."""
         return plain is None or _nanoseconds(plain, "") == 0
 
     def hash(self, plain: object, path: str) -> int:
@@ -198,7 +190,6 @@ class GoTime(msgspec.Struct, frozen=True):
         return plain is None
 
     def hash(self, plain: object, path: str) -> int:
-        """Return the hash of the moment."""
         return hash_struct("Time", [] if plain is None else [("Time", hash_bytes(_binary_time(plain, path)))])
 
 
@@ -225,7 +216,6 @@ class GoPointer(msgspec.Struct, frozen=True):
     to: GoType
 
     def is_zero(self, plain: object) -> bool:
-        """Return whether it is nil."""
         return plain is None
 
     def hash(self, plain: object, path: str) -> int:
@@ -243,7 +233,6 @@ class GoSlice(msgspec.Struct, frozen=True):
         return plain is None
 
     def hash(self, plain: object, path: str) -> int:
-        """Return the hash of the members."""
         if plain is None:
             return hash_set(())
         if not isinstance(plain, list | tuple):
@@ -261,7 +250,6 @@ class GoMap(msgspec.Struct, frozen=True):
         return plain is None
 
     def hash(self, plain: object, path: str) -> int:
-        """Return the hash of the entries."""
         entries = _mapping(plain, path).items()
         return hash_entries(
             (hash_text(_text(key, path)), self.to.hash(value, f"{path}.{key}")) for key, value in entries
@@ -292,7 +280,6 @@ class GoStruct(msgspec.Struct, frozen=True):
     """In the order of their declaration, which is part of the hash."""
 
     def is_zero(self, plain: object) -> bool:
-        """Return whether every field is zero."""
         found = _mapping(plain, "")
         return all(field.type.is_zero(found.get(field.key)) for field in self.fields)
 

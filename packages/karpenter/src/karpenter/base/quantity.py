@@ -83,12 +83,10 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def value(self) -> int:
-        """Whole units, rounded away from zero."""
         return _divide_away_from_zero(self.nanos, NANOS)
 
     @property
     def milli(self) -> int:
-        """Thousandths, rounded away from zero."""
         return _divide_away_from_zero(self.nanos, _NANOS_PER_MILLI)
 
     def __add__(self, other: Quantity) -> Quantity:
@@ -124,7 +122,6 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
         return self.nanos != 0
 
     def __str__(self) -> str:
-        """Return the canonical text."""
         if self.format is Format.BINARY_SI and self._is_printable_in_binary():
             return _binary_text(self.nanos // NANOS)
         return _decimal_text(self.nanos, self.format)

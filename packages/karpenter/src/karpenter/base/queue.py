@@ -71,9 +71,7 @@ class QueueClosed(Exception):  # noqa: N818  not a failure: the signal that work
 class QueueMetrics(Protocol):
     """Records the keys of a queue."""
 
-    def added(self) -> None:
-        """A key was added."""
-        ...
+    def added(self) -> None: ...
 
     def taken(self, waited: float) -> None:
         """A key was taken after waiting for some seconds."""
@@ -106,7 +104,6 @@ class WorkQueue(Generic[K]):
         self.metrics: QueueMetrics | None = None
 
     def __len__(self) -> int:
-        """How many keys wait to be taken."""
         return len(self._ready)
 
     @property

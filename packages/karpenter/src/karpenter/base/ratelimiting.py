@@ -33,7 +33,6 @@ class TokenBucket:
         self._filled_at: float | None = None
 
     def try_take(self) -> bool:
-        """Take a token if one is there."""
         self._fill()
         if self._tokens < 1:
             return False
@@ -78,8 +77,7 @@ class Unlimited(TokenBucket):
         """Take a token, which need not be waited for."""
         return 0.0
 
-    async def take(self) -> None:
-        """Take a token."""
+    async def take(self) -> None: ...
 
     def _fill(self) -> None:
         """Leave the tokens as they are: there are always more."""
@@ -108,7 +106,6 @@ class Fence:
 
     @property
     def refused(self) -> bool:
-        """Whether a write was refused."""
         return self._refused
 
     def open_until(self, moment: float) -> None:

@@ -51,7 +51,6 @@ _CONSTRUCTS: Final = {"EC2NodeClass": "EC2NodeClassConstruct", "NodePool": "Node
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs CDK when it is first asked for."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if find_spec("aws_cdk") is None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from aws_cdk import Annotations, Stack, aws_ec2, aws_eks, aws_eks_v2, aws_iam
 from constructs import Construct
 
-from karpenter.cdk.constructs import AccountResources, CdkCluster, OperatorRelease
+from karpenter.cdk.constructs import AccountResources, CdkCluster, Cluster, OperatorRelease
 from karpenter.cdk.planning import account_part, converted_props, legacy_part, v1_part
 from karpenter.cdk.props import KarpenterProps, KarpenterV1Props, read_props
 from karpenter.cdk.rules import (
@@ -35,7 +35,6 @@ from karpenter.cdk.rules import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karpenter.cdk.constructs import Cluster
 
 ClusterLibrary = Literal["aws_eks", "aws_eks_v2"]
 _KUBERNETES: Final = "1.33"
@@ -230,7 +229,6 @@ class VpcCniAddOn(ClusterAddOn):
         self._version = version
 
     def deploy(self, context: AddOnContext) -> Construct:
-        """Add the add-on."""
         view = context.view
         return aws_eks.CfnAddon(
             view.stack,
@@ -403,7 +401,6 @@ class EksBlueprint(Stack):
 
     @staticmethod
     def builder() -> BlueprintBuilder:
-        """Return a builder."""
         return BlueprintBuilder()
 
 

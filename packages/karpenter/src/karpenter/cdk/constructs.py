@@ -39,23 +39,22 @@ from aws_cdk import (
 from constructs import Construct
 
 from karpenter.cdk.planning import (
+    AccountPart,
     AddOnReferences,
+    ClusterPart,
     check_manifest,
     node_class_of,
     node_pool_of,
 )
-from karpenter.cdk.props import spec_of
+from karpenter.cdk.props import EC2NodeClassSource, NodePoolSource, spec_of
 from karpenter.cdk.rules import KARPENTER, KARPENTER_V1, AddOnError, check_imported
 from karpenter.chart.chart import definition_files, files
 from karpenter.install.options import InstallationFacts
-from karpenter.install.resources import MARKER, AwsAuthMapping
+from karpenter.install.resources import MARKER, AwsAuthMapping, EventBridgeRule, IamRole, Json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from karpenter.cdk.planning import AccountPart, ClusterPart
-    from karpenter.cdk.props import EC2NodeClassSource, NodePoolSource
-    from karpenter.install.resources import EventBridgeRule, IamRole, Json
 
 Cluster: TypeAlias = aws_eks.Cluster | aws_eks_v2.Cluster
 _CRDS: Final = "karpenter-crd"
@@ -84,7 +83,6 @@ class CdkCluster:
 
     @property
     def fargate(self) -> bool:
-        """Whether all pods run on Fargate."""
         return isinstance(self.cluster, aws_eks.FargateCluster | aws_eks_v2.FargateCluster)
 
     @property
@@ -402,7 +400,6 @@ _FOLDERS: Final = tempfile.TemporaryDirectory(prefix="karpenter-cdk-")
 
 @cache
 def _chart_folder(chart: str) -> str:
-    """Return a folder with a chart of this project."""
     folder = Path(_FOLDERS.name, chart)
     for name, text in (definition_files() if chart == _CRDS else files()).items():
         path = folder / name

@@ -15,12 +15,13 @@ import msgspec
 
 from karpenter.api.kinds import KINDS
 from karpenter.api.validation.objects import check_object
-from karpenter.cdk.props import SERVICE_ACCOUNT
+from karpenter.cdk.props import SERVICE_ACCOUNT, KarpenterProps, KarpenterV1Props
 from karpenter.cdk.rules import (
     BETA_SINCE,
     KARPENTER_V1,
     STABLE_SINCE,
     AddOnError,
+    Version,
     chart_version,
     fargate_values,
     v1_version,
@@ -29,12 +30,13 @@ from karpenter.cdk.rules import (
 from karpenter.chart.values import BadValue, values_of
 from karpenter.convert.cdk import convert_props, provisioner_of
 from karpenter.convert.documents import OldDocument, convert_documents
-from karpenter.convert.findings import ERROR, WARN, ConversionOptions, without_empty
+from karpenter.convert.findings import ERROR, WARN, ConversionFinding, ConversionOptions, without_empty
 from karpenter.doctor.installation import OCI, QUEUE_SINCE
 from karpenter.install.documents import EC2_GROUP, EVENTS_OF_1_0, ROLE_ANNOTATION, VERSION
 from karpenter.install.options import (
     NAMESPACES_OF_KUBERNETES,
     InstallationError,
+    InstallationFacts,
     InstallationNames,
     InstallationOptions,
 )
@@ -55,10 +57,6 @@ from karpenter.install.resources import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from karpenter.cdk.props import KarpenterProps, KarpenterV1Props
-    from karpenter.cdk.rules import Version
-    from karpenter.convert.findings import ConversionFinding
-    from karpenter.install.options import InstallationFacts
 
 Plain = dict[str, Any]
 

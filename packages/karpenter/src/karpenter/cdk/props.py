@@ -59,7 +59,6 @@ class PropRequirement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def operator(self) -> str:
-        """How values are meant."""
         return self.op or "In"
 
 
@@ -88,22 +87,18 @@ class KarpenterProps(HelmProps, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def has_specs(self) -> bool:
-        """Whether the two specs are used."""
         return self.node_pool_spec is not None or self.ec2_node_class_spec is not None
 
     @property
     def has_flat(self) -> bool:
-        """Whether a Provisioner is described."""
         return bool(self.subnet_tags and self.security_group_tags)
 
     @property
     def stated_version(self) -> str:
-        """The version, or the one that goes with the props."""
         return self.version or (LAST_VERSION if self.has_specs else FIRST_VERSION)
 
     @property
     def stated_namespace(self) -> str:
-        """The namespace, or the one that went with the props."""
         return self.namespace or ("kube-system" if self.has_specs else "karpenter")
 
     @property
@@ -155,7 +150,6 @@ class KarpenterV1Props(HelmProps, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def stated_namespace(self) -> str:
-        """The namespace."""
         return self.namespace or "kube-system"
 
 

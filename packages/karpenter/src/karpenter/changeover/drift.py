@@ -15,7 +15,7 @@ a function that the caller hands in, so that it is the one of ``karpenter plan``
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -39,7 +39,7 @@ from karpenter.cloud.aws.labels import CLASS_HASH, CLASS_HASH_VERSION
 from karpenter.cloud.aws.nodeclass.hash import CLASS_HASH_VERSION as VERSION
 from karpenter.cloud.aws.nodeclass.hash import class_hash
 from karpenter.core.disruption.cost import price_of
-from karpenter.core.disruption.disrupt import next_moment
+from karpenter.core.disruption.disrupt import DisruptionDecision, next_moment
 from karpenter.core.disruption.validation import WAIT
 from karpenter.core.lifecycle.disruption_conditions import drift_reason
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash_annotations, with_pool_hash
@@ -50,11 +50,9 @@ from karpenter.core.state.statenode import state_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from datetime import datetime
 
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.core.disruption.command import Command
-    from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.problem import NewNode
 
@@ -145,7 +143,6 @@ def _read_classes(classes: Iterable[Mapping[str, Any]], remarks: list[str]) -> d
 
 
 def _hash(node_class: EC2NodeClass, ca_bundle: str | None, remarks: list[str]) -> str:
-    """Return the hash that a class will carry."""
     held = node_class.metadata.annotations
     if held.get(CLASS_HASH_VERSION) != VERSION or CLASS_HASH not in held:
         remarks.append(f"EC2NodeClass {node_class.name} is stamped anew with {VERSION}; nothing drifts by it")
@@ -166,7 +163,6 @@ def _hash(node_class: EC2NodeClass, ca_bundle: str | None, remarks: list[str]) -
 
 
 def _class_reason(claim: NodeClaim, classes: Mapping[str, EC2NodeClass], hashes: Mapping[str, str]) -> str:
-    """Return why a claim has drifted from its class."""
     name = claim.spec.node_class_ref.name
     node_class, held = classes.get(name), claim.metadata.annotations
     if node_class is None or not claim.status.provider_id:
@@ -320,7 +316,6 @@ def after_command(
 def _machine(
     new: NewNode, view: ClusterView, catalog: Catalog, now: datetime, name: str
 ) -> tuple[NodeClaim, Node]:
-    """Return the claim and the node of a replacement that runs."""
     bought = new.purchase
     kind = catalog.find(new.pool, bought.instance_type)
     capacity = render_resources(kind.capacity if kind is not None else new.allocatable)

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.install.release import OWNED, latest, read_release
+from karpenter.install.release import OWNED, ReleaseRecord, latest, read_release
 from karpenter.kube.errors import Forbidden, NotFound
 from karpenter.kube.rest import Selection, untyped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from karpenter.install.release import ReleaseRecord
     from karpenter.kube.client import Client
 
 CHART: Final = "karpenter"
@@ -98,7 +97,6 @@ async def read_objects(client: Client) -> ReadObjects:
 
 
 def of_kind(objects: Iterable[Mapping[str, Any]], *kinds: str) -> list[Mapping[str, Any]]:
-    """Return the objects of some kinds."""
     return [each for each in objects if each.get("kind") in kinds]
 
 

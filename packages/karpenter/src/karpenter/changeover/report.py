@@ -13,12 +13,12 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from karpenter.api.meta import is_status_condition_true
-from karpenter.changeover.drift import DriftedMachine, FirstHour
+from karpenter.changeover.drift import DriftedMachine, FirstHour, SwitchedCluster
 from karpenter.changeover.facts import Installation
 from karpenter.changeover.settings import (
     ChangeoverDifference,
@@ -30,9 +30,7 @@ from karpenter.core.model.pricing import HOURS_A_MONTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
 
-    from karpenter.changeover.drift import SwitchedCluster
     from karpenter.core.state.cluster import ClusterView
 
 WIDTH: Final = 80
@@ -127,7 +125,6 @@ def report_text(report: ChangeoverReport) -> str:
 
 
 def report_markdown(report: ChangeoverReport) -> str:
-    """Return the report as Markdown, for a ticket."""
     lines = ["# Change-over to this operator", ""]
     for title, paragraphs in _sections(report):
         lines += [f"## {title}", "", *(f"- {each}" for each in paragraphs), ""]
@@ -240,7 +237,6 @@ def switch_commands(found: Installation, *, kubectl: str = "", on_aws: bool = Tr
 
 
 def back_commands(found: Installation, *, kubectl: str = "") -> list[SwitchCommand]:
-    """Return the way back."""
     return [SwitchCommand(command, about) for command, about in _back(found, kubectl)]
 
 

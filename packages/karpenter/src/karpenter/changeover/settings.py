@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from karpenter.changeover.facts import of_kind
+from karpenter.changeover.facts import Installation, of_kind
 from karpenter.chart.chart import manifests
 from karpenter.chart.gotemplate import TemplateError
 from karpenter.chart.tree import MissingValue, Release
@@ -32,7 +32,6 @@ from karpenter.telemetry.metrics.table import METRICS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from karpenter.changeover.facts import Installation
 
 Area = Literal["value", "setting", "metric", "log"]
 

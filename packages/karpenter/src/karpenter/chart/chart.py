@@ -6,7 +6,7 @@ The manifests of a release, and the files of the two charts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -27,13 +27,10 @@ from karpenter.chart.objects import (
     service_monitor,
 )
 from karpenter.chart.permissions import admission_policies
-from karpenter.chart.tree import CHART, fill
+from karpenter.chart.tree import CHART, Release, Tree, fill
 from karpenter.chart.values import SHARED, render_values, schema, with_notes
 from karpenter.dashboards.boards import DASHBOARDS
 from karpenter.dashboards.objects import dashboard_text
-
-if TYPE_CHECKING:
-    from karpenter.chart.tree import Release, Tree
 
 _NOTE: Final = "# Written by `make chart`: change packages/karpenter/src/karpenter/chart instead.\n"
 
@@ -146,7 +143,6 @@ def definition_files() -> dict[str, str]:
 
 
 def _definition(definition: dict[str, Any]) -> str:
-    """Return the template of a definition."""
     metadata, rest = definition["metadata"], {**definition}
     del rest["metadata"]
     text = render_documents([rest])

@@ -13,15 +13,12 @@ import base64
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
 
 from karpenter.api.manifests import render_documents
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _ACTION: Final = re.compile(
     r"\{\{(-(?=\s))?\s*(/\*.*?\*/|(?:\"(?:\\.|[^\"\\])*\"|`[^`]*`|.)*?)\s*((?<=\s)-)?\}\}", re.DOTALL
@@ -254,7 +251,6 @@ class _Parser:
         self._at = 0
 
     def whole(self) -> Any:
-        """Return the value of the whole."""
         value = self._pipeline()
         if self._at < len(self._tokens):
             raise TemplateError(f"{self._tokens[self._at][1]!r} is not expected there")

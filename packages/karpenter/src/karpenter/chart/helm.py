@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from karpenter.chart.tree import (
     ChartFile,
     Concatenation,
+    Condition,
     Copy,
     Derived,
     Either,
@@ -28,6 +29,7 @@ from karpenter.chart.tree import (
     Required,
     Templated,
     TextValue,
+    Tree,
     Value,
     When,
     missing,
@@ -38,7 +40,6 @@ from karpenter.chart.values import RETIRED, without_effect
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from karpenter.chart.tree import Condition, Tree
 
 _STEP: Final = 2
 _BARE: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
@@ -288,7 +289,7 @@ def _given(path: str, indent: int) -> Iterator[str]:
     yield f"{pad}{{{{- end }}}}"
 
 
-def _scalar(value: Tree) -> str:  # noqa: PLR0911  one case for every sort
+def _scalar(value: Tree) -> str:
     match value:
         case Value(path):
             return f"{{{{ {_at(path)} }}}}"

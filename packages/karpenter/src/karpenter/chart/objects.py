@@ -11,7 +11,7 @@ may be templates. Permissions are in :mod:`.permissions`, defaults of values in 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from karpenter.chart import permissions
 from karpenter.chart.permissions import ON_AWS
@@ -30,6 +30,7 @@ from karpenter.chart.tree import (
     Required,
     Templated,
     TextValue,
+    Tree,
     Value,
     When,
     given,
@@ -37,10 +38,6 @@ from karpenter.chart.tree import (
 )
 from karpenter.dashboards.boards import DASHBOARDS
 from karpenter.dashboards.objects import ALERTS, MONITORING, dashboard_text
-
-if TYPE_CHECKING:
-    from karpenter.chart.tree import Tree
-
 
 SELECTOR: Final[dict[str, Tree]] = {
     "app.kubernetes.io/name": ReleaseFact("name"),
@@ -190,7 +187,6 @@ _GATES: Final = {
 
 
 def variables() -> list[Tree]:
-    """Return the environment of the container."""
     return [
         _variable("CLOUD_PROVIDER", TextValue("settings.cloudProvider", default="aws")),
         _variable("KUBERNETES_MIN_VERSION", KUBERNETES_MIN_VERSION),
@@ -277,7 +273,6 @@ _EXTRAS: Final = ("appArmorProfile", "seLinuxOptions", "seccompProfile")
 
 
 def deployment() -> Tree:
-    """Return the Deployment."""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

@@ -14,7 +14,7 @@ https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-pol
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -27,12 +27,10 @@ from karpenter.chart.tree import (
     Given,
     IsFalse,
     ReleaseFact,
+    Tree,
     When,
 )
 from karpenter.core.disruption.surge import RESTARTED
-
-if TYPE_CHECKING:
-    from karpenter.chart.tree import Tree
 
 
 class Permission(msgspec.Struct, frozen=True, kw_only=True):

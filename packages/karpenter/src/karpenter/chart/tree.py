@@ -403,7 +403,6 @@ def _list(tree: list[Tree], release: Release) -> list[Any]:
 
 
 def _terms(affinity: dict[str, Any]) -> list[Any]:
-    """Return the terms of an affinity that select pods."""
     found: list[Any] = []
     for kind in ("podAffinity", "podAntiAffinity"):
         [rules] = _mappings(f"affinity.{kind}", [affinity.get(kind) or {}])
@@ -414,7 +413,6 @@ def _terms(affinity: dict[str, Any]) -> list[Any]:
 
 
 def _mappings(path: str, found: list[Any]) -> list[dict[str, Any]]:
-    """Return items that must be mappings."""
     if not all(isinstance(each, dict) for each in found):
         raise BadValue(f"{path}: a mapping is wanted, or a list of mappings")
     return found

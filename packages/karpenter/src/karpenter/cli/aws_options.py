@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from random import Random
@@ -24,8 +24,6 @@ from karpenter.cloud.errors import CloudError
 from karpenter.kube.errors import Forbidden, KubeError, NotConfigured, Unauthorized, Unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
-
     from karpenter.install.account import AccountApi
     from karpenter.install.kubernetes import ClusterApi
 

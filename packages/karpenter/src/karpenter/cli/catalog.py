@@ -15,7 +15,7 @@ import msgspec
 
 from karpenter.api.labels import ARCH, ON_DEMAND, OS, RESERVED, SPOT
 from karpenter.cli.errors import CommandError, note, telling
-from karpenter.cli.output import output_option, output_option_with, render, table
+from karpenter.cli.output import Output, output_option, output_option_with, render, table
 from karpenter.cloud.catalogs.ec2.instancetypes import DEFAULT_REGION
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog, render_entries, render_json
 from karpenter.cloud.catalogs.load import AWS, KWOK, load_catalog
@@ -24,7 +24,6 @@ from karpenter.core.model.resources import CPU, MEMORY, PODS, render_amount, ren
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from karpenter.cli.output import Output
     from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 
 
@@ -72,7 +71,6 @@ def catalog_text(catalog: Catalog) -> str:
 
 
 def type_data(kind: InstanceType) -> dict[str, Any]:
-    """Return everything about one type."""
     ordered = sorted(kind.requirements, key=lambda each: each.key)
     return {
         "name": kind.name,
@@ -143,7 +141,6 @@ def _used_columns(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def _cheapest(kind: InstanceType) -> dict[str, Offering]:
-    """Return the cheapest offering that can be bought now, by capacity type."""
     best: dict[str, Offering] = {}
     for sold in sorted(kind.available, key=lambda each: each.price):
         best.setdefault(sold.capacity_type, sold)

@@ -17,26 +17,23 @@ from karpenter.api.labels import ZONE
 from karpenter.api.manifests import documents_or_refusals, render_documents
 from karpenter.api.meta import InvalidObject
 from karpenter.changeover.drift import first_hour, switch_over
-from karpenter.changeover.facts import ReadObjects, find_installation, of_kind
+from karpenter.changeover.facts import Installation, ReadObjects, find_installation, of_kind
 from karpenter.changeover.report import make_report, report_markdown, report_text
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import SourceText, files_option, read_texts
-from karpenter.cli.output import output_option_with, render
+from karpenter.cli.output import Output, output_option_with, render
 from karpenter.cli.plan import catalog_named, moment_of
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
 from karpenter.cloud.aws.labels import DOMAIN
 from karpenter.cloud.catalogs.load import AWS, KWOK, built_in_names
-from karpenter.operator.options import SettingError, parse_settings
+from karpenter.operator.options import SettingError, Settings, parse_settings
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from karpenter.changeover.facts import Installation
-    from karpenter.cli.output import Output
     from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.operator.options import Settings
 
 _ZONE_LETTER: Final = re.compile(r"[a-z]$")
 _CHURN: Final = 1

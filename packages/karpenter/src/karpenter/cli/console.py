@@ -23,10 +23,10 @@ import structlog
 from karpenter.base.clock import SystemClock
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option
-from karpenter.cli.output import output_option_with, render
+from karpenter.cli.output import Output, output_option_with, render
 from karpenter.cli.plan import catalog_named, moment_of, settings_of
 from karpenter.cli.planning.data import disruption_data, plan_data
-from karpenter.cli.planning.decision import decide
+from karpenter.cli.planning.decision import PlanDecision, decide
 from karpenter.cli.planning.input import read_input
 from karpenter.cli.planning.remarks import remarks
 from karpenter.cli.why import explained, inquiry_of, recorded_inquiry, target_of
@@ -35,8 +35,8 @@ from karpenter.cloud.catalogs.load import built_in_names
 from karpenter.console.live import ClusterFollower
 from karpenter.console.page import render_page, with_answers
 from karpenter.console.record import fitting_interval, plan_at, read_record, sampled_moments
-from karpenter.console.server import ConsoleServer, FixedSource, Unanswerable
-from karpenter.console.state import Snapshot, SnapshotBuilder, plan_document
+from karpenter.console.server import ConsoleServer, ConsoleSource, FixedSource, Unanswerable
+from karpenter.console.state import ConsoleDocument, Snapshot, SnapshotBuilder, plan_document
 from karpenter.kube.client import Client
 from karpenter.kube.errors import KubeError
 from karpenter.kube.http import HttpTransport
@@ -47,10 +47,6 @@ from karpenter.top.prices import catalog_for
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter.cli.output import Output
-    from karpenter.cli.planning.decision import PlanDecision
-    from karpenter.console.server import ConsoleSource
-    from karpenter.console.state import ConsoleDocument
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
     from karpenter.operator.options import Settings
@@ -179,7 +175,6 @@ class _Serving:
         self._output = output
 
     async def fixed(self, source: FixedSource) -> None:
-        """Serve what does not change."""
         await self._serve(source)
 
     async def recorded(self, record: Path, settings: Settings | None) -> None:
@@ -188,7 +183,6 @@ class _Serving:
         await self._serve(source, self._sample(source, record, settings))
 
     async def live(self, kubeconfig: str, context: str) -> None:
-        """Serve a live cluster."""
         clock = SystemClock()
         cluster = await find_cluster(environ=os.environ, clock=clock, kubeconfig=kubeconfig, context=context)
         client = Client(HttpTransport(cluster.endpoint, cluster.credentials), chance=Random())  # noqa: S311  retries

@@ -12,7 +12,7 @@ import msgspec
 from karpenter.api.manifests import read_documents
 from karpenter.api.meta import InvalidObject
 from karpenter.cli.errors import CommandError, note, one_line, telling
-from karpenter.cli.files import files_option, read_texts
+from karpenter.cli.files import SourceText, files_option, read_texts
 from karpenter.convert.documents import ConvertedDocument, OldDocument, convert_documents
 from karpenter.convert.findings import ERROR, INFO, WARN, ConversionFinding, ConversionOptions
 from karpenter.convert.nodegroups import is_description
@@ -21,7 +21,6 @@ from karpenter.convert.rewrite import TextSegment, rewrite, split_documents
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from karpenter.cli.files import SourceText
 
 _LEFT = 1
 """The exit code when something could not be converted."""
@@ -44,7 +43,6 @@ class _Piece(msgspec.Struct):
 
     @property
     def plains(self) -> list[Any]:
-        """The document as data."""
         return self.converted.plains if self.converted is not None else []
 
 
@@ -57,12 +55,10 @@ class _File(msgspec.Struct):
 
     @property
     def text(self) -> str:
-        """The file as it is now."""
         return "".join(_joined(self.pieces))
 
     @property
     def changed(self) -> bool:
-        """Whether it is not what it was."""
         return self.text != self.content
 
 

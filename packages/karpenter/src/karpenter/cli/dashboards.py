@@ -11,7 +11,7 @@ import msgspec
 from karpenter.api.manifests import render_documents
 from karpenter.cli.aws_options import cluster_api, in_our_words, kube_options, run_quietly
 from karpenter.cli.errors import CommandError, note, telling
-from karpenter.cli.output import output_option_with, render
+from karpenter.cli.output import Output, output_option_with, render
 from karpenter.dashboards.boards import DASHBOARDS
 from karpenter.dashboards.objects import (
     MONITORING,
@@ -23,14 +23,12 @@ from karpenter.dashboards.objects import (
     scrape_config,
 )
 from karpenter.kube.errors import NotFound
-from karpenter.kube.rest import untyped
+from karpenter.kube.rest import Untyped, untyped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter.cli.output import Output
     from karpenter.install.kubernetes import ClusterApi
-    from karpenter.kube.rest import Untyped
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

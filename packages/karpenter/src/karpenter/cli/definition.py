@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -15,13 +15,10 @@ from karpenter.api.meta import name_of
 from karpenter.api.validation.objects import check_object
 from karpenter.cli.errors import CommandError, note, notes, telling
 from karpenter.cli.files import files_option, read_texts
-from karpenter.cli.output import output_option_with, render
+from karpenter.cli.output import Output, output_option_with, render
 from karpenter.definition.model import read_definition
 from karpenter.definition.model import schema as definition_schema
 from karpenter.definition.objects import DefinitionError, import_definition, render_definition
-
-if TYPE_CHECKING:
-    from karpenter.cli.output import Output
 
 _cluster_option = click.option(
     "--cluster-name",

@@ -11,12 +11,20 @@ import msgspec
 from karpenter.cli.output import table
 from karpenter.cli.planning.data import counted, money
 from karpenter.core.model.pricing import HOURS_A_MONTH
-from karpenter.definition.check import ADDED, CHANGED, REMOVED, UNCHANGED
+from karpenter.definition.check import (
+    ADDED,
+    CHANGED,
+    REMOVED,
+    UNCHANGED,
+    DefinitionCheck,
+    FieldChange,
+    MachineCheck,
+    PoolCheck,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from karpenter.definition.check import DefinitionCheck, FieldChange, MachineCheck, PoolCheck
 
 _COLUMNS: Final = 80
 _SHOWN: Final = 50

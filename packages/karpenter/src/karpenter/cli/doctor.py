@@ -17,21 +17,16 @@ import structlog
 from karpenter.cli.aws_options import cluster_refusal, eks_name
 from karpenter.cli.errors import CommandError, note, one_line, telling
 from karpenter.cli.files import files_option, read_texts
-from karpenter.cli.output import output_option_with, render
-from karpenter.doctor.facts import DoctorFacts, LogText, PolicyText, cluster_name
-from karpenter.doctor.gather import LOG_LINES, read_manifests
-from karpenter.doctor.rule import ERROR, INFO, WARNING
-from karpenter.doctor.rules import RULES, diagnose
+from karpenter.cli.output import Output, output_option_with, render
+from karpenter.doctor.facts import DoctorFacts, LogText, PolicyText, TerraformBlock, cluster_name
+from karpenter.doctor.gather import LOG_LINES, Gathered, read_manifests
+from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorFinding
+from karpenter.doctor.rules import RULES, Diagnosis, diagnose
 from karpenter.doctor.terraform import TerraformUnreadable, charts_in, read_terraform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karpenter.cli.output import Output
-    from karpenter.doctor.facts import TerraformBlock
-    from karpenter.doctor.gather import Gathered
-    from karpenter.doctor.rule import DoctorFinding
-    from karpenter.doctor.rules import Diagnosis
 
 WIDTH: Final = 80
 _ILL: Final = 1
@@ -226,7 +221,6 @@ def _with_terraform(facts: DoctorFacts, folder: Path) -> DoctorFacts:
 
 
 def _version_in(blocks: Sequence[TerraformBlock]) -> str | None:
-    """Return the version of Kubernetes that Terraform states."""
     fields = ("cluster_version", "kubernetes_version")
     stated = [each.body.get(name) for each in blocks for name in fields]
     stated += [each.body.get("version") for each in blocks if each.type == "aws_eks_cluster"]

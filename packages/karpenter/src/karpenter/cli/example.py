@@ -22,10 +22,9 @@ from karpenter.cli.aws_options import (
     run_quietly,
 )
 from karpenter.cli.errors import CommandError, telling
-from karpenter.cli.output import output_option_with
+from karpenter.cli.output import Output, output_option_with
 
 if TYPE_CHECKING:
-    from karpenter.cli.output import Output
     from karpenter.install.resources import HelmRelease
 
 RELEASE: Final = "example-inflate"

@@ -9,16 +9,13 @@ texts; ``operator.options`` parses and checks them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
 from karpenter.cli.errors import CommandError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _ENDINGS = frozenset({".yaml", ".yml", ".json"})
 _LARGEST = 1024 * 1024 * 1024

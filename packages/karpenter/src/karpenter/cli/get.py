@@ -19,13 +19,12 @@ from karpenter.cli.aws_options import (
     run_quietly,
 )
 from karpenter.cli.errors import CommandError, progress
-from karpenter.cli.output import output_option_with
+from karpenter.cli.output import Output, output_option_with
 from karpenter.install.table import NOTHING, bordered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter.cli.output import Output
     from karpenter.inspect.reading import AwsListing
     from karpenter.install.account import AccountApi
 
@@ -258,7 +257,6 @@ class _RawDumper(yaml.SafeDumper):
     """Prints as programs in Go do: no anchors, blocks for texts of several lines."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Write everything out."""
         del data
         return True
 

@@ -133,7 +133,6 @@ class HelpText(click.HelpFormatter):
         super().write_dl([(term, _whole(about)) for term, about in rows], col_max, col_spacing)
 
     def getvalue(self) -> str:
-        """Return the help."""
         return super().getvalue().replace(_UNBROKEN, "-")
 
 
@@ -149,12 +148,10 @@ class LazyGroup(click.Group):
     """A group whose commands are loaded when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands."""
         del ctx
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load one command."""
         del ctx
         entry = COMMANDS.get(cmd_name)
         if entry is None:
@@ -183,7 +180,6 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, COMMANDS[name].about) for name in self.list_commands(ctx)])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Offer the commands, without loading any."""
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
         found = [CompletionItem(name, help=COMMANDS[name].about) for name in names]
         return found + click.Command.shell_complete(self, ctx, incomplete)

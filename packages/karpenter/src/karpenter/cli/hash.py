@@ -13,21 +13,18 @@ import click
 import msgspec
 
 from karpenter.api.ec2nodeclass import EC2NodeClass
-from karpenter.api.manifests import documents
+from karpenter.api.manifests import Document, documents
 from karpenter.api.nodepool import NodePool
 from karpenter.base.hashstructure import UnhashableError
 from karpenter.base.pretty import excerpt
 from karpenter.cli.errors import CommandError, telling
 from karpenter.cli.files import files_option, read_texts
-from karpenter.cli.output import output_option_with, table
+from karpenter.cli.output import Output, output_option_with, table
 from karpenter.cloud.aws.nodeclass.hash import CLASS_HASH_VERSION, plain_class_hash
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, plain_pool_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from karpenter.api.manifests import Document
-    from karpenter.cli.output import Output
 
 
 class HashedObject(msgspec.Struct, frozen=True):

@@ -23,12 +23,11 @@ from karpenter.cli.aws_options import (
 )
 from karpenter.cli.errors import CommandError, note, progress
 from karpenter.cli.files import read_texts
-from karpenter.cli.output import output_option_with, render
+from karpenter.cli.output import Output, output_option_with, render
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter.cli.output import Output
     from karpenter.install.account import AccountApi
     from karpenter.install.options import InstallationOptions
     from karpenter.install.plan import InstallationPlan

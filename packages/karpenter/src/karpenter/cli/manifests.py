@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -16,11 +16,8 @@ from karpenter.chart.values import BadValue, retired_values, values_of
 from karpenter.cli.aws_options import kubernetes_name
 from karpenter.cli.errors import CommandError, note, telling
 from karpenter.cli.files import read_texts
-from karpenter.cli.output import output_option_with, render
+from karpenter.cli.output import Output, output_option_with, render
 from karpenter.cloud.aws.policy import PolicyScope, policies
-
-if TYPE_CHECKING:
-    from karpenter.cli.output import Output
 
 _KUBERNETES: Final = re.compile(r"v?1\.(\d{1,3})(\..*)?")
 

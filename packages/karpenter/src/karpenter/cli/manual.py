@@ -43,12 +43,10 @@ class CommandManual(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The name as it is typed."""
         return " ".join(self.path)
 
     @property
     def about(self) -> str:
-        """What it does, in one sentence."""
         first = next(iter(self.paragraphs), "")
         return re.split(r"(?<=\.)\s", first)[0]
 
@@ -74,7 +72,6 @@ class CommandManual(msgspec.Struct, frozen=True):
 
     @property
     def below(self) -> list[tuple[str, str]]:
-        """The commands of a group, and what each does."""
         if not isinstance(self.command, click.Group):
             return []
         if self.command is main:
@@ -83,13 +80,11 @@ class CommandManual(msgspec.Struct, frozen=True):
 
     @property
     def distribution(self) -> str:
-        """The distribution that brings it."""
         is_local = len(self.path) > 1 and not COMMANDS[self.path[1]].target
         return "karpenter-local" if is_local else "karpenter"
 
     @property
     def usage(self) -> str:
-        """How it is called."""
         return " ".join((self.title, *self.command.collect_usage_pieces(self.context)))
 
 
@@ -147,7 +142,6 @@ def _roff(text: str) -> str:
 
 
 def page() -> str:
-    """Return the page of the reference."""
     return "\n".join([_HEAD, *(line for each in manuals() for line in _section(each))])
 
 

@@ -43,17 +43,14 @@ class _OutputType(click.ParamType[Output]):
         self._choice = click.Choice(forms)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
-        """Show the forms in help."""
         return self._choice.get_metavar(param, ctx)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Output:
-        """Refuse forms that do not exist."""
         return value if isinstance(value, Output) else Output(self._choice.convert(value, param, ctx))
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[click.shell_completion.CompletionItem]:
-        """Offer the forms."""
         return self._choice.shell_complete(ctx, param, incomplete)
 
 

@@ -13,27 +13,23 @@ from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
 from karpenter.api.price_annotations import annotated_floor
 from karpenter.cli.errors import CommandError, notes, progress
 from karpenter.cli.files import files_option, named_values
-from karpenter.cli.output import output_option_with, render
+from karpenter.cli.output import Output, output_option_with, render
 from karpenter.cli.planning.data import disruption_data, plan_data, why_data
-from karpenter.cli.planning.decision import decide
-from karpenter.cli.planning.input import read_input
+from karpenter.cli.planning.decision import PlanDecision, decide
+from karpenter.cli.planning.input import LiveCluster, read_input
 from karpenter.cli.planning.remarks import remarks
 from karpenter.cloud.catalogs.ec2.instancetypes import DOMAIN
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.core.model.pricing import EVERY_PRICE, family_of
-from karpenter.operator.options import SettingError, parse_settings
+from karpenter.operator.options import SettingError, Settings, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from karpenter.api.nodepool import NodePool
-    from karpenter.cli.output import Output
-    from karpenter.cli.planning.decision import PlanDecision
-    from karpenter.cli.planning.input import LiveCluster
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.operator.options import Settings
 
 _IN_MEMORY: Final = "kwok"
 _PATIENCE: Final = 2.0

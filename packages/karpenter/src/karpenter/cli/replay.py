@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from karpenter import __version__
 from karpenter.cli.errors import CommandError, note, telling
-from karpenter.cli.output import FORMS, output_option_with, table
+from karpenter.cli.output import FORMS, Output, output_option_with, table
 from karpenter.replay.record import Unreadable
-from karpenter.replay.replay import Replay
-
-if TYPE_CHECKING:
-    from karpenter.cli.output import Output
-    from karpenter.replay.replay import Replayed
+from karpenter.replay.replay import Replay, Replayed
 
 _SHOWN_DIFFERENCES = 5
 _SHOWN_TEXT = 60

@@ -20,7 +20,7 @@ from karpenter.kube.errors import KubeError, NotFound
 from karpenter.kube.leaderelection import LeadershipLost
 from karpenter.operator.http import PortTaken
 from karpenter.operator.operator import ClassNotServed
-from karpenter.operator.options import SETTINGS, Setting, parse_settings
+from karpenter.operator.options import SETTINGS, Setting, Settings, parse_settings
 from karpenter.operator.run import OperatorTarget
 from karpenter.operator.run import run as run_operator
 from karpenter.telemetry.logging import BadOutput, Logs
@@ -28,7 +28,6 @@ from karpenter.telemetry.logging import BadOutput, Logs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from karpenter.operator.options import Settings
 
 _LOST = 1
 _OURS = "/apis/karpenter."

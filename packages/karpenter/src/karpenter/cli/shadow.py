@@ -5,18 +5,23 @@ from __future__ import annotations
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 import msgspec
 
 from karpenter.cli.errors import CommandError, telling
-from karpenter.cli.output import output_option_with, render, table
-from karpenter.shadow.report import BadRecord, case_lines, read_record, render_html, rows, sentence, sum_up
-
-if TYPE_CHECKING:
-    from karpenter.cli.output import Output
-    from karpenter.shadow.report import ShadowReport
+from karpenter.cli.output import Output, output_option_with, render, table
+from karpenter.shadow.report import (
+    BadRecord,
+    ShadowReport,
+    case_lines,
+    read_record,
+    render_html,
+    rows,
+    sentence,
+    sum_up,
+)
 
 RECORD: Final = "karpenter-shadow.jsonl"
 """The record that is read where none is named."""

@@ -18,14 +18,13 @@ import structlog
 from karpenter import __version__
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option
-from karpenter.cli.output import output_option_with, render
+from karpenter.cli.output import Output, output_option_with, render
 from karpenter.cli.plan import catalog_named, moment_of, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
 
-    from karpenter.cli.output import Output
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
     from karpenter.operator.options import Settings
@@ -58,7 +57,6 @@ class _OneDashCommand(click.Command):
     """A command whose flags may begin with one dash, as those of programs in Go."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments."""
         return super().parse_args(ctx, [each for arg in args for each in _two_dashes(arg)])
 
 

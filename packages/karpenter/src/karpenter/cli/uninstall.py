@@ -21,10 +21,9 @@ from karpenter.cli.aws_options import (
     run_quietly,
 )
 from karpenter.cli.errors import note, progress
-from karpenter.cli.output import output_option_with, render
+from karpenter.cli.output import Output, output_option_with, render
 
 if TYPE_CHECKING:
-    from karpenter.cli.output import Output
     from karpenter.install.account import AccountApi
     from karpenter.install.kubernetes import ClusterApi
     from karpenter.install.plan import InstallationPlan

@@ -12,16 +12,16 @@ import click
 
 from karpenter.cli.errors import CommandError, notes, progress
 from karpenter.cli.files import files_option
-from karpenter.cli.output import output_option_with, render
+from karpenter.cli.output import Output, output_option_with, render
 from karpenter.cli.plan import catalog_named, live_cluster, moment_of, settings_of
 from karpenter.cli.planning.decision import DecisionSettings, decide, decision_settings
 from karpenter.cli.planning.input import read_input
 from karpenter.core.disruption.settings import DisruptionContext
-from karpenter.core.provisioning.provisioner import ProvisioningSettings
+from karpenter.core.provisioning.provisioner import ProvisioningDecision, ProvisioningSettings
 from karpenter.core.scheduling.build.build import overlaid_catalog
-from karpenter.replay.record import Unreadable, moment_at
+from karpenter.replay.record import Done, Unreadable, moment_at
 from karpenter.replay.replay import recorded_settings
-from karpenter.why.answer import Inquiry
+from karpenter.why.answer import Explanation, Inquiry
 from karpenter.why.nodes import explain_claim, explain_node, explain_pool
 from karpenter.why.pods import explain_pod
 
@@ -29,14 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from karpenter.cli.output import Output
     from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.provisioning.provisioner import ProvisioningDecision
     from karpenter.core.state.cluster import ClusterView
     from karpenter.operator.options import Settings
-    from karpenter.replay.record import Done
-    from karpenter.why.answer import Explanation
 
 _KINDS: Final = {
     "pod": "pod",

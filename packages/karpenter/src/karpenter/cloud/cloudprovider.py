@@ -19,7 +19,7 @@ is said here, and docs/guides/write-a-provider.md shows how to write one.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from random import Random
@@ -32,19 +32,15 @@ from karpenter.api.meta import Resource
 from karpenter.base.clock import Clock
 from karpenter.base.ratelimiting import OPEN, Fence
 from karpenter.core.model.resources import Resources
-from karpenter.core.state.cluster import ClusterView
-from karpenter.telemetry.metrics import Metrics
+from karpenter.core.state.cluster import ClusterView, NodeClass, StateEvent
+from karpenter.telemetry.metrics import Metrics, MetricSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
     from karpenter.core.effects import Step
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.state.cluster import NodeClass, StateEvent
-    from karpenter.telemetry.metrics import MetricSpec
     from karpenter.telemetry.metrics.instruments import Instrument
 
 
@@ -257,9 +253,7 @@ class ClusterObjects(Protocol):
         """Return an object of the whole cluster, or of a namespace; None when there is none."""
         ...
 
-    async def list(self, kind: type[R]) -> tuple[R, ...]:
-        """Return all objects of a kind."""
-        ...
+    async def list(self, kind: type[R]) -> tuple[R, ...]: ...
 
     async def create(self, made: Resource) -> None:
         """Create an object. One of that name that is there already counts as created."""
@@ -281,12 +275,10 @@ class ProviderSetting(msgspec.Struct, frozen=True):
 
     @property
     def variable(self) -> str:
-        """The environment variable."""
         return self.name.upper().replace("-", "_")
 
     @property
     def field(self) -> str:
-        """The name in code."""
         return self.name.replace("-", "_")
 
     @property
@@ -342,9 +334,7 @@ class SingletonController(Protocol):
     """A controller that runs once in a while, for the whole cluster."""
 
     @property
-    def name(self) -> str:
-        """The name in logs and metrics."""
-        ...
+    def name(self) -> str: ...
 
     async def look(self) -> Step:
         """Reconcile once; return effects, and after how many seconds to run again."""
@@ -355,9 +345,7 @@ class ObjectController(Protocol):
     """A controller that reconciles one object at a time, when it changes."""
 
     @property
-    def name(self) -> str:
-        """The name in logs and metrics."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def workers(self) -> int:
@@ -381,9 +369,7 @@ class HasControllers(Protocol):
     """A provider with controllers of its own."""
 
     @property
-    def metrics(self) -> tuple[MetricSpec[Instrument], ...]:
-        """The metrics that only this provider has."""
-        ...
+    def metrics(self) -> tuple[MetricSpec[Instrument], ...]: ...
 
     def controllers(self, context: ControllerContext) -> tuple[ProviderController, ...]:
         """Return the controllers, which run while the operator leads; called once, before the first runs."""

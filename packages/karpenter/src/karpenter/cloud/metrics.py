@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from karpenter.base.ratelimiting import OPEN
+from karpenter.base.ratelimiting import OPEN, Fence
 from karpenter.cloud.errors import CloudError
+from karpenter.telemetry.metrics import Metrics
 from karpenter.telemetry.metrics import runtime as declared
 
 if TYPE_CHECKING:
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
     from karpenter.base.clock import Clock
-    from karpenter.base.ratelimiting import Fence
     from karpenter.cloud.cloudprovider import CloudProvider, Machine, NodeClassKind, RepairPolicy
     from karpenter.core.model.catalog import Catalog
-    from karpenter.telemetry.metrics import Metrics
 
 METHODS: Final = {
     "launch": "Create",
@@ -53,38 +52,31 @@ class MeasuredProvider:
 
     @property
     def name(self) -> str:
-        """The name of the provider that is measured."""
         return self._provider.name
 
     @property
     def node_classes(self) -> tuple[NodeClassKind, ...]:
-        """The kinds of node class that it supports."""
         return self._provider.node_classes
 
     @property
     def repair_policies(self) -> tuple[RepairPolicy, ...]:
-        """Its repair policies."""
         return self._provider.repair_policies
 
     async def launch(self, claim: NodeClaim) -> Machine:
-        """Launch a machine."""
         self._fence.check(f"launch of the machine of NodeClaim {claim.name}")
         with self._measured("launch"):
             return await self._provider.launch(claim)
 
     async def terminate(self, provider_id: str) -> None:
-        """Terminate a machine."""
         self._fence.check(f"termination of machine {provider_id}")
         with self._measured("terminate"):
             await self._provider.terminate(provider_id)
 
     async def get(self, provider_id: str) -> Machine:
-        """Return a machine."""
         with self._measured("get"):
             return await self._provider.get(provider_id)
 
     async def list(self) -> tuple[Machine, ...]:
-        """Return all machines."""
         with self._measured("list"):
             return await self._provider.list()
 

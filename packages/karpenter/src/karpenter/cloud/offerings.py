@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.labels import CAPACITY_TYPE, ZONE
-from karpenter.core.model.catalog import OfferingName
+from karpenter.core.model.catalog import Catalog, InstanceType, OfferingName
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    from karpenter.core.model.catalog import Catalog, InstanceType
 
 
 TTL: Final = 180.0
@@ -43,7 +41,6 @@ class InsufficientCapacityCache:
         self._until.update(dict.fromkeys(offerings, until))
 
     def now(self) -> frozenset[OfferingName]:
-        """Return the offerings that are skipped now."""
         now = self._monotonic()
         self._until = {name: until for name, until in self._until.items() if until > now}
         return frozenset(self._until)

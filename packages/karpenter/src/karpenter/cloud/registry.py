@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import difflib
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from importlib.metadata import EntryPoint
 
     from karpenter.cloud.cloudprovider import Connect
 

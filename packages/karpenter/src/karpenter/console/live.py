@@ -25,15 +25,17 @@ from karpenter.console.server import MessageLog
 from karpenter.console.state import (
     ConsoleDecision,
     ConsoleDocument,
+    Frame,
+    PlanSummary,
     Snapshot,
     SnapshotBuilder,
     frame_between,
     plan_summary,
 )
 from karpenter.controllers.informer import ALWAYS, Watches
-from karpenter.core.state.cluster import ClusterState
+from karpenter.core.state.cluster import ClusterState, ClusterView
 from karpenter.kube.errors import Forbidden, NotFound
-from karpenter.kube.informer import Informer, InformerUpdate
+from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
 from karpenter.kube.rest import Selection, target_of
 
 if TYPE_CHECKING:
@@ -42,14 +44,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from karpenter.base.clock import Clock
-    from karpenter.console.state import (
-        Frame,
-        PlanSummary,
-    )
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.state.cluster import ClusterView
     from karpenter.kube.client import Client
-    from karpenter.kube.informer import InformerEvent
     from karpenter.why.answer import Inquiry
 
 _TICK: Final = 0.5
@@ -202,7 +198,6 @@ class ClusterFollower:
         self.messages.send("decision", row)
 
     async def _publish(self) -> None:
-        """Send what changed, twice a second."""
         while True:
             await asyncio.sleep(_TICK)
             view = self._store.view()
@@ -222,7 +217,6 @@ class ClusterFollower:
             self.messages.send("frame", frame)
 
     async def _reprice(self) -> None:
-        """Take other prices when there are some."""
         while True:
             await asyncio.sleep(_PRICES_EVERY)
             found = await asyncio.to_thread(self._catalog_of, self._store.view())

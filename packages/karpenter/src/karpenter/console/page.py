@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.console.server import Unanswerable, asset
-from karpenter.console.state import encode
+from karpenter.console.state import ConsoleDocument, encode
 from karpenter.console.whatif import pool_details
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from karpenter.console.state import ConsoleDocument
     from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.provisioning.provisioner import ProvisioningDecision
     from karpenter.core.state.cluster import ClusterView
@@ -36,7 +35,6 @@ _EXPORT: Final = re.compile(r"^export ", re.MULTILINE)
 
 
 def render_page(document: ConsoleDocument) -> str:
-    """Return the page with its document inside."""
     html, style = _text("index.html"), _text("console.css")
     script = "\n".join(_EXPORT.sub("", _IMPORT.sub("", _text(name))) for name in SCRIPTS)
     policy = (

@@ -16,19 +16,23 @@ import msgspec
 from karpenter.console.state import (
     ConsoleDecision,
     ConsoleDocument,
+    Frame,
+    PlanSummary,
+    Snapshot,
     SnapshotBuilder,
     command_row,
     frame_between,
     plan_summary,
 )
 from karpenter.core.effects import Announce
-from karpenter.core.model.catalog import EMPTY
+from karpenter.core.model.catalog import EMPTY, Catalog
 from karpenter.replay.record import (
     DECODER,
     INJECTED_FAULT,
     Answered,
     Asked,
     Done,
+    Line,
     RecordBegun,
     RecordedCluster,
     Unreadable,
@@ -38,13 +42,6 @@ from karpenter.replay.record import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from karpenter.console.state import (
-        Frame,
-        PlanSummary,
-        Snapshot,
-    )
-    from karpenter.core.model.catalog import Catalog
-    from karpenter.replay.record import Line
     from karpenter.why.answer import Inquiry
 
 MOST_FRAMES: Final = 5000
@@ -148,7 +145,6 @@ class _RecordReader:
         self.decisions: list[ConsoleDecision] = []
 
     def take(self, line: Line) -> None:
-        """Take in one line."""
         self._cluster.read(line)
         match line:
             case RecordBegun():
@@ -167,7 +163,6 @@ class _RecordReader:
                 self._done(line)
 
     def close(self) -> None:
-        """Show how it ended."""
         if self._newest is not None:
             self._look(self._newest, always=True)
 

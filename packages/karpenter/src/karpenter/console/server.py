@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 from aiohttp import web
 
-from karpenter.console.state import encode
+from karpenter.console.state import ConsoleDocument, PlanSummary, encode
 from karpenter.console.whatif import pool_details, what_if
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from karpenter.console.state import ConsoleDocument, PlanSummary
     from karpenter.why.answer import Explanation, Inquiry
 
 LOOPBACK: Final = "127.0.0.1"
@@ -63,9 +62,7 @@ class ConsoleSource(Protocol):
 
     messages: MessageLog
 
-    def document(self) -> ConsoleDocument:
-        """Return the document as it is now."""
-        ...
+    def document(self) -> ConsoleDocument: ...
 
     def inquiry(self, at: datetime | None) -> Inquiry:
         """
@@ -85,7 +82,6 @@ class ConsoleMessage(msgspec.Struct, frozen=True):
     data: bytes
 
     def line(self) -> bytes:
-        """Return the message as it is sent."""
         return b"id: %d\nevent: %s\ndata: %s\n\n" % (self.number, self.event.encode(), self.data)
 
 
@@ -100,7 +96,6 @@ class MessageLog:
 
     @property
     def listeners(self) -> int:
-        """How many pages are open."""
         return len(self._listeners)
 
     def send(self, event: str, value: msgspec.Struct) -> None:
@@ -126,11 +121,9 @@ class MessageLog:
         return queue
 
     def unsubscribe(self, queue: asyncio.Queue[ConsoleMessage]) -> None:
-        """Send a page nothing more."""
         self._listeners.discard(queue)
 
     def is_open(self, queue: asyncio.Queue[ConsoleMessage]) -> bool:
-        """Whether a page still gets messages."""
         return queue in self._listeners
 
 

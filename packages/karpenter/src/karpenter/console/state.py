@@ -30,10 +30,10 @@ from karpenter.api.meta import find_status_condition, is_status_condition_true
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.lifecycle.conditions import DISRUPTION_REASON, LAUNCHED
-from karpenter.core.model.resources import CPU, MEMORY, human_amount, parse_resources, pod_requests
+from karpenter.core.model.resources import CPU, MEMORY, Resources, human_amount, parse_resources, pod_requests
 from karpenter.core.scheduling.build.build import pool_usage
 from karpenter.core.state.pod import is_owned_by_daemonset, is_terminal
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.statenode import StateNode, state_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -42,9 +42,7 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.model.catalog import Catalog, InstanceType
-    from karpenter.core.model.resources import Resources
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.core.state.statenode import StateNode
 
 _MIB: Final = 1024**2
 _TEMPLATE_HASH: Final = "pod-template-hash"
@@ -170,7 +168,6 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changed."""
         return not (self.machines or self.pods or self.pools or self.gone)
 
 
@@ -255,7 +252,6 @@ class SnapshotBuilder:
         self._pods: dict[str, tuple[Pod, str, ConsolePod]] = {}
 
     def build(self, view: ClusterView, catalog: Catalog) -> Snapshot:
-        """Return the cluster of a view."""
         nodes = state_nodes(view)
         machines: dict[str, ConsoleMachine] = {}
         keys: dict[str, str] = {}
@@ -364,7 +360,6 @@ def _reason(claim: NodeClaim | None) -> str:
 
 
 def _size(amounts: Resources) -> tuple[int, int]:
-    """Return thousandths of a core, and MiB."""
     return amounts.get(CPU, 0), amounts.get(MEMORY, 0) // _MIB
 
 
@@ -564,7 +559,6 @@ class _PlanDrawer:
         )
 
     def refuse(self, refusals: Iterable[Mapping[str, Any]]) -> None:
-        """Tell of pods without a place."""
         for each in refusals:
             pod = self._pods.get(each["pod"])
             if pod is None:
@@ -572,7 +566,6 @@ class _PlanDrawer:
             self._decided("provision", f"no place for {each['pod']}", each["message"], pods=(each["pod"],))
 
     def command(self, command: Mapping[str, Any]) -> None:
-        """Draw what disruption does."""
         for name in command["candidates"]:
             self._machines.pop(self._keys.get(name, name), None)
         for node in command["replacements"]:

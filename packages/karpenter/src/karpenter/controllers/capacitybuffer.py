@@ -9,7 +9,7 @@ from karpenter.api.node import Node
 from karpenter.api.pod import Pod, PodTemplate
 from karpenter.api.workloads import Deployment, ReplicaSet, StatefulSet
 from karpenter.core.lifecycle.capacitybuffer import PERIOD, buffer_status
-from karpenter.core.state.cluster import ObjectUpdated
+from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectUpdated, StateEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from karpenter.controllers.perform import Performer
     from karpenter.controllers.provisioner import Provisioner
     from karpenter.core.provisioning.provisioner import ProvisioningDecision
-    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
 
 
 class CapacityBufferController:
@@ -68,7 +67,6 @@ class CapacityBufferController:
                 self._queue.add(key)
 
     async def reconcile(self, key: str) -> float | None:
-        """Reconcile one buffer."""
         view = self._store.view()
         buffer = view.buffers.get(key)
         if buffer is None:

@@ -37,15 +37,15 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 import structlog
 
-from karpenter.base.queue import Backoff, WorkQueue
-from karpenter.base.ratelimiting import LeaseNotHeld
+from karpenter.base.queue import Backoff, Supervisor, WorkQueue
+from karpenter.base.ratelimiting import LeaseNotHeld, TokenBucket
 from karpenter.cloud.errors import CloudError, CloudUnreachable, NodeClassNotReady, Throttled
-from karpenter.core.model.catalog import EMPTY, combine
+from karpenter.core.model.catalog import EMPTY, Catalog, combine
 from karpenter.core.model.pricing import with_interruption_rates
 from karpenter.core.state.statenode import state_nodes
 from karpenter.kube.errors import Conflict, KubeError, NotFound
 from karpenter.replay.replay import watched
-from karpenter.telemetry.metrics import runtime
+from karpenter.telemetry.metrics import Metrics, runtime
 from karpenter.telemetry.metrics import scheduler as declared
 
 if TYPE_CHECKING:
@@ -54,16 +54,12 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.api.nodepool import NodePool
     from karpenter.base.clock import Clock
-    from karpenter.base.queue import Supervisor
-    from karpenter.base.ratelimiting import TokenBucket
     from karpenter.cloud.cloudprovider import CloudProvider, ObjectController, SingletonController
     from karpenter.controllers.perform import Performer
     from karpenter.controllers.provisioner import Search
-    from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
     from karpenter.kube.rest import Page, Request, Selection
     from karpenter.replay.recorder import FlightRecorder
-    from karpenter.telemetry.metrics import Metrics
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -117,7 +113,6 @@ class ReconcileMetrics:
             metrics[each].add(0.0, controller=controller)  # so that a rate can be taken from the first one on
 
     def watch(self, queue: WorkQueue[str]) -> None:
-        """Record a queue, too."""
         queue.metrics = self
         self._queue = queue
         self._metrics.before_reading(self._refresh)
@@ -151,7 +146,6 @@ class ReconcileMetrics:
                 self._works.observe(took, **self._names)
 
     def added(self) -> None:
-        """Count a key that was added."""
         self._metrics[runtime.WORKQUEUE_ADDS].add(**self._names)
 
     def taken(self, waited: float) -> None:
@@ -159,7 +153,6 @@ class ReconcileMetrics:
         self._metrics[runtime.WORKQUEUE_QUEUE_DURATION].observe(waited, **self._names)
 
     def retried(self) -> None:
-        """Count a key that was retried."""
         self._metrics[runtime.WORKQUEUE_RETRIES].add(**self._names)
 
     def _refresh(self) -> None:
@@ -219,9 +212,7 @@ class SchedulingStatus(Protocol):
         ...
 
     @property
-    def search(self) -> Search | None:
-        """The scheduling run in progress."""
-        ...
+    def search(self) -> Search | None: ...
 
 
 class ClusterStateMetrics:
@@ -243,7 +234,6 @@ class ClusterStateMetrics:
         self._check_synced()
 
     def refresh(self) -> None:
-        """Update the gauges."""
         self._check_synced()
         metrics, now = self._metrics, self._clock.monotonic()
         since = self._unsynced_since
@@ -319,9 +309,7 @@ class SingletonReconciler(Protocol):
 class WaitsForWork(Protocol):
     """A singleton that has no work at times."""
 
-    async def wait_for_work(self) -> None:
-        """Wait until there is work."""
-        ...
+    async def wait_for_work(self) -> None: ...
 
 
 class Controller:
@@ -432,7 +420,6 @@ def start_singleton(
     metrics: Metrics,
     after_failure: float = 5.0,
 ) -> None:
-    """Start a singleton."""
     reconcile_metrics = ReconcileMetrics(metrics, each.name, clock.monotonic, workers=1)
     wait_for_work = each.wait_for_work if isinstance(each, WaitsForWork) else None
 

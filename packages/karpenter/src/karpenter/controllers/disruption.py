@@ -21,20 +21,20 @@ Steering annotates pods and taints nodes so that nodes empty by themselves; the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
 
-from karpenter.api.labels import DO_NOT_DISRUPT
+from karpenter.api.labels import DO_NOT_DISRUPT, LabelRules
 from karpenter.api.pod import Pod
 from karpenter.core.disruption.candidates import Candidate
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED, Command
-from karpenter.core.disruption.disrupt import disrupt
+from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
 from karpenter.core.disruption.events import command_text, log_facts
 from karpenter.core.disruption.memory import DisruptionMemory, FinishedCommand, expected_outcome, observe
 from karpenter.core.disruption.queue import (
@@ -50,30 +50,21 @@ from karpenter.core.disruption.queue import (
 )
 from karpenter.core.disruption.steering import steer, unsteer
 from karpenter.core.disruption.surge import surge_step
-from karpenter.core.disruption.validation import PERIOD, ValidCommand, kept_at_removal, validate
+from karpenter.core.disruption.validation import PERIOD, Validation, ValidCommand, kept_at_removal, validate
 from karpenter.core.events import disruption_launching, disruption_waiting, listing
 from karpenter.core.lifecycle.do_not_disrupt import do_not_disrupt_events
-from karpenter.core.state.cluster import ObjectUpdated, nodes_and_pools
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectUpdated, StateEvent, nodes_and_pools
+from karpenter.core.state.statenode import StateNode, state_nodes
 from karpenter.kube.errors import Conflict, KubeError, NotFound
-from karpenter.telemetry.metrics import disruption
+from karpenter.telemetry.metrics import Metrics, disruption
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from datetime import timedelta
-
-    from karpenter.api.labels import LabelRules
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.controllers.controller import Executor, PoolCatalogs
     from karpenter.controllers.metrics.savings import SavingsMetrics, UndoCause
     from karpenter.controllers.perform import Performer
-    from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.disruption.settings import DisruptionContext
-    from karpenter.core.disruption.validation import Validation
-    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
-    from karpenter.core.state.statenode import StateNode
-    from karpenter.telemetry.metrics import Metrics
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -342,7 +333,6 @@ class DoNotDisruptController:
             yield pod.key
 
     async def reconcile(self, key: str) -> float | None:
-        """Reconcile one pod."""
         pod = self._store.pod(key)
         node = self._store.node(pod.spec.node_name) if pod is not None else None
         if pod is None or node is None or not self._store.claims_of(node.spec.provider_id):
@@ -376,7 +366,6 @@ class CommandInProgress(msgspec.Struct, kw_only=True):
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """The claims that are to be deleted."""
         return tuple(each.claim.name for each in self.candidates)
 
 
@@ -468,7 +457,6 @@ class DisruptionQueue:
         return StartedCommand(begun=True, launched=tuple(launched))
 
     async def look(self) -> float:
-        """Bring every command further."""
         for each in tuple(self.in_progress):
             try:
                 await self._advance(each)
@@ -480,12 +468,10 @@ class DisruptionQueue:
         return QUEUE_PERIOD
 
     async def wait_for_work(self) -> None:
-        """Wait until a command has begun."""
         await self._busy.wait()
 
     @property
     def _queued(self) -> int:
-        """How many nodes commands in progress are about."""
         return sum(len(each.claims) for each in self.in_progress)
 
     async def _taint(self, candidate: Candidate, reason: str) -> bool:

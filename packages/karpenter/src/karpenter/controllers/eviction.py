@@ -16,7 +16,7 @@ import structlog
 from karpenter.api.meta import ObjectReference
 from karpenter.api.pod import Pod
 from karpenter.controllers.controller import Requeue
-from karpenter.core.effects import Count
+from karpenter.core.effects import Count, Effect, Evict
 from karpenter.core.events import disrupted, evicted, failed_draining
 from karpenter.core.lifecycle.terminator import (
     DeletePod,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.base.queue import WorkQueue
     from karpenter.controllers.perform import Performer
-    from karpenter.core.effects import Effect, Evict
     from karpenter.core.state.cluster import ClusterState
     from karpenter.kube.client import Client
 
@@ -53,7 +52,6 @@ class EvictionQueue:
         self._pending: dict[str, Evict] = {}
 
     def add(self, eviction: Evict) -> None:
-        """Queue the eviction of a pod."""
         key = f"{eviction.pod}/{eviction.uid}"
         before = self._pending.get(key)
         if before is not None:
@@ -63,11 +61,9 @@ class EvictionQueue:
             self.queue.add(key)
 
     def get(self, key: str) -> Evict | None:
-        """Return the eviction of a key, if it is not done."""
         return self._pending.get(key)
 
     def done(self, key: str) -> None:
-        """Remove an eviction that is done."""
         self._pending.pop(key, None)
 
 
@@ -91,7 +87,6 @@ class EvictionController:
         self._clock = clock
 
     async def reconcile(self, key: str) -> float | None:
-        """Evict or delete one pod."""
         eviction = self._evictions.get(key)
         if eviction is None:
             return None

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.core.effects import NOTHING
+from karpenter.core.effects import NOTHING, Step
 from karpenter.core.lifecycle.health import repair
-from karpenter.core.state.cluster import ObjectUpdated
+from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectUpdated, StateEvent
 from karpenter.kube.rest import named
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from karpenter.cloud.cloudprovider import RepairPolicy
     from karpenter.controllers.controller import APIReader
     from karpenter.controllers.perform import Performer
-    from karpenter.core.effects import Step
-    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
 
 
 class NodeHealth:
@@ -63,7 +61,6 @@ class NodeHealth:
                     yield node.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Reconcile one Node."""
         node = self._store.node(key)
         if node is None:
             return None

@@ -26,8 +26,8 @@ from karpenter.api.storage import (
 )
 from karpenter.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
 from karpenter.cloud.catalogs.ec2.volumes import node_class_of
-from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
-from karpenter.kube.informer import Informer, InformerUpdate
+from karpenter.core.state.cluster import ClusterState, ObjectDeleted, ObjectUpdated
+from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
 from karpenter.kube.rest import target_of
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.meta import Resource
     from karpenter.base.queue import Supervisor
-    from karpenter.core.state.cluster import ClusterState
     from karpenter.kube.client import Client, Kind
-    from karpenter.kube.informer import InformerEvent
 
 ALWAYS: tuple[type[Resource], ...] = (
     Node,
@@ -87,7 +85,6 @@ class Watches:
             )
 
     def start(self, supervisor: Supervisor) -> None:
-        """Start every informer."""
         for name, informer in self._informers.items():
             informer.subscribe(self._apply)
             supervisor.start(f"informer/{name}", informer.run)
@@ -100,7 +97,6 @@ class Watches:
 
     @property
     def synced(self) -> bool:
-        """Whether every kind was listed once."""
         return all(informer.synced for informer in self._informers.values())
 
     def observe(self, kind: Kind[Any], item: Any) -> None:

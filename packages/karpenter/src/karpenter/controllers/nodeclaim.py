@@ -17,14 +17,14 @@ import structlog
 
 from karpenter.api.dra import ResourceSlice
 from karpenter.api.labels import NODEPOOL
-from karpenter.api.meta import is_status_condition_true
+from karpenter.api.meta import Resource, is_status_condition_true
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
-from karpenter.cloud.cloudprovider import HoldsRegistration
+from karpenter.cloud.cloudprovider import CloudProvider, Hold, HoldsRegistration
 from karpenter.cloud.errors import CloudError, MachineNotFound
-from karpenter.controllers.controller import call_cloud
+from karpenter.controllers.controller import APIReader, PoolCatalogs, call_cloud
 from karpenter.core.effects import Step, Terminate
 from karpenter.core.lifecycle import consistency
 from karpenter.core.lifecycle.conditions import (
@@ -59,23 +59,18 @@ from karpenter.core.lifecycle.termination import (
     pending_volume_attachments,
     terminate_node,
 )
-from karpenter.core.state.cluster import ObjectUpdated
+from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectUpdated, StateEvent
 from karpenter.kube.errors import KubeError
 from karpenter.kube.rest import Selection, named
-from karpenter.telemetry.metrics import runtime
+from karpenter.telemetry.metrics import Metrics, runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
-    from karpenter.cloud.cloudprovider import CloudProvider, Hold
-    from karpenter.controllers.controller import APIReader, PoolCatalogs
     from karpenter.controllers.perform import Performer
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
-    from karpenter.telemetry.metrics import Metrics
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -127,7 +122,6 @@ class NodeClaimLifecycle:
         return (each.name for each in self._store.claims_of(provider_id) if reads_nodes(each))
 
     async def reconcile(self, key: str) -> float | None:
-        """Reconcile one NodeClaim."""
         claim = self._store.claim(key)
         if claim is None:
             return None
@@ -284,7 +278,6 @@ class Expiration:
             yield event.object.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Check the age of one NodeClaim."""
         claim = self._store.claim(key)
         if claim is None:
             return None
@@ -354,7 +347,6 @@ class PodEvents:
         self._started = clock.now()
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the NodeClaim of the node of a pod event."""
         if not isinstance(event.object, Pod):
             return
         assert before is None or isinstance(before, Pod)
@@ -492,7 +484,6 @@ class NodeTermination:
                     yield node.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Reconcile one Node."""
         node = self._store.node(key)
         if node is None or not _is_terminating(node):
             return None

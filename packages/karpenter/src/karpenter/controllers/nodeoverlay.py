@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
 from karpenter.core.lifecycle.nodeoverlay import PERIOD, validate_overlays
-from karpenter.core.state.cluster import NodeClass, ObjectUpdated
+from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectUpdated, StateEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.controllers.controller import PoolCatalogs
     from karpenter.controllers.perform import Performer
-    from karpenter.core.state.cluster import ClusterState, StateEvent
 
 ALL: Final = "all"
 """The only key: overlays are validated together."""
@@ -44,7 +43,6 @@ class NodeOverlayController:
             yield ALL
 
     async def reconcile(self, key: str) -> float | None:
-        """Validate all overlays."""
         del key
         catalog = await self._catalogs.of(self._store.pools())
         await self._performer.perform(validate_overlays(self._store.view(), catalog, self._clock.now()))

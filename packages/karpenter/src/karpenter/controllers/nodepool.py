@@ -4,30 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from karpenter.api.labels import NODEPOOL
+from karpenter.api.labels import NODEPOOL, LabelRules
 from karpenter.api.nodepool import NodePool
 from karpenter.core.lifecycle.nodepool import nodepool_resources, nodepool_status
 from karpenter.core.lifecycle.registrationhealth import (
     NO_HISTORY,
+    RegistrationHistory,
     history_of_condition,
     is_outdated,
     record_outcome,
 )
 from karpenter.core.scheduling.build.build import pool_usage
-from karpenter.core.state.cluster import NodeClass, nodes_and_pools
+from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent, nodes_and_pools
 from karpenter.core.state.statenode import state_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from karpenter.api.labels import LabelRules
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.base.queue import WorkQueue
     from karpenter.controllers.perform import Performer
     from karpenter.core.effects import RegistrationOutcome
-    from karpenter.core.lifecycle.registrationhealth import RegistrationHistory
-    from karpenter.core.state.cluster import ClusterState, StateEvent
 
 # Every pod that starts changes the resources of its pool; one status write in five seconds is enough for
 # people.
@@ -44,7 +42,6 @@ class RegistrationOutcomes:
         self._of: dict[str, list[RegistrationOutcome]] = {}
 
     def add(self, outcome: RegistrationOutcome) -> None:
-        """Queue one outcome."""
         self._of.setdefault(outcome.pool, []).append(outcome)
         self.queue.add(outcome.pool)
 
@@ -92,7 +89,6 @@ class NodePoolController:
                     yield pool.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Reconcile one NodePool."""
         pool = self._store.pool(key)
         if pool is not None:
             await self._update_status(pool)

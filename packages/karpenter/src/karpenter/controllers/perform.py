@@ -30,6 +30,7 @@ from karpenter.core.effects import (
     Count,
     CreateClaim,
     DeleteObject,
+    Effect,
     Evict,
     Launch,
     Measure,
@@ -41,9 +42,16 @@ from karpenter.core.effects import (
 from karpenter.core.lifecycle.launch import failure_facts, launch_facts
 from karpenter.kube import rest
 from karpenter.kube.errors import Conflict, NotFound
-from karpenter.kube.recorder import RecordedEvent
+from karpenter.kube.recorder import RecordedEvent, Recorder
 from karpenter.kube.rest import MergePatch, Preconditions, named, target_of
-from karpenter.telemetry.metrics import METRICS, CounterMetric, HistogramMetric, SummaryMetric, claims
+from karpenter.telemetry.metrics import (
+    METRICS,
+    CounterMetric,
+    HistogramMetric,
+    Metrics,
+    SummaryMetric,
+    claims,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -53,11 +61,8 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import CloudProvider
     from karpenter.controllers.informer import Watches
-    from karpenter.core.effects import Effect
     from karpenter.core.state.cluster import ClusterState
     from karpenter.kube.client import Client
-    from karpenter.kube.recorder import Recorder
-    from karpenter.telemetry.metrics import Metrics
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -68,17 +73,13 @@ _DECLARED: Final = {declared.name: declared for declared in METRICS}
 class EvictionSink(Protocol):
     """Pods that have to leave."""
 
-    def add(self, eviction: Evict) -> None:
-        """Take care that a pod leaves."""
-        ...
+    def add(self, eviction: Evict) -> None: ...
 
 
 class OutcomeSink(Protocol):
     """News of machines that became nodes, or did not."""
 
-    def add(self, outcome: RegistrationOutcome) -> None:
-        """Remember one."""
-        ...
+    def add(self, outcome: RegistrationOutcome) -> None: ...
 
 
 class Performer:
@@ -146,7 +147,7 @@ class Performer:
         self._tell(effect)
         return made
 
-    async def _perform(self, effect: Effect) -> bool:  # noqa: C901, PLR0912  one case for every effect
+    async def _perform(self, effect: Effect) -> bool:
         """Carry out one effect; return whether it still made sense."""
         done = True
         match effect:
@@ -292,7 +293,6 @@ class Performer:
             await self.perform(effect.going)
 
     def announce(self, effect: Announce) -> None:
-        """Tell users of something, soon."""
         self._recorder.publish(
             RecordedEvent(
                 about=effect.about,

@@ -23,12 +23,14 @@ from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
-from karpenter.base.batcher import Batcher
+from karpenter.base.batcher import Batcher, BatchWindow
 from karpenter.core.events import listing
 from karpenter.core.provisioning.provisioner import (
     AGAIN,
     MOST_FORESEEN,
+    ProvisioningDecision,
     ProvisioningMemory,
+    ProvisioningSettings,
     creation_problem,
     foresee_machines,
     is_node_coming,
@@ -37,22 +39,18 @@ from karpenter.core.provisioning.provisioner import (
     nomination_events,
     provision,
 )
-from karpenter.core.state.cluster import ObjectUpdated
+from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectUpdated, StateEvent
 from karpenter.kube.errors import KubeError
-from karpenter.telemetry.metrics import scheduler
+from karpenter.telemetry.metrics import Metrics, scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from karpenter.api.meta import Resource
-    from karpenter.base.batcher import BatchWindow
     from karpenter.base.clock import Clock
     from karpenter.controllers.controller import Executor, PoolCatalogs
     from karpenter.controllers.perform import Performer
     from karpenter.core.effects import CreateClaim
-    from karpenter.core.provisioning.provisioner import ProvisioningDecision, ProvisioningSettings
-    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
-    from karpenter.telemetry.metrics import Metrics
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -120,7 +118,6 @@ class Provisioner:
         self._listeners.append(listener)
 
     def trigger(self, uid: str) -> None:
-        """Ask for a decision soon."""
         self._batcher.trigger(uid)
 
     def hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
@@ -144,7 +141,6 @@ class Provisioner:
                 self._batcher.remind(uid)
 
     async def run(self) -> None:
-        """Decide, batch by batch."""
         while True:
             keys = await self._batcher.wait()
             if not keys:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from karpenter.api.labels import NODEPOOL
+from karpenter.api.labels import NODEPOOL, LabelRules
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.core.disruption.deprovisioning import scale_down
@@ -23,7 +23,6 @@ from karpenter.core.provisioning.static import PERIOD, count_claims, is_static, 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from karpenter.api.labels import LabelRules
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.controllers.perform import Performer
@@ -43,7 +42,6 @@ class _StaticPools(ABC):
         self._deciding = deciding
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the static pool that an event is about."""
         del before
         yield from _pool_of(event, self._store)
 

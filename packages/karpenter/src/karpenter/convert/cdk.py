@@ -7,15 +7,21 @@ EC2NodeClass come out. Without them it made none, and only the spelling of requi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
-from karpenter.convert.findings import ConversionOutcome, Findings, NewDocument, items, mapping, without_empty
+from karpenter.convert.findings import (
+    ConversionOptions,
+    ConversionOutcome,
+    Findings,
+    NewDocument,
+    Plain,
+    items,
+    mapping,
+    without_empty,
+)
 from karpenter.convert.nodepools import convert_provisioner
-
-if TYPE_CHECKING:
-    from karpenter.convert.findings import ConversionOptions, Plain
 
 _PROPS: Final = frozenset(
     {

@@ -23,6 +23,8 @@ from karpenter.convert.findings import (
     ConversionOutcome,
     Findings,
     NewDocument,
+    Path,
+    Plain,
     at,
     mapping,
 )
@@ -30,14 +32,17 @@ from karpenter.convert.helm_values import convert_settings, convert_values, defa
 from karpenter.convert.metrics import convert_metrics
 from karpenter.convert.nodeclasses import KIND, convert_beta_class, convert_template
 from karpenter.convert.nodegroups import convert_groups
-from karpenter.convert.nodepools import convert_beta_claim, convert_beta_pool, convert_provisioner
+from karpenter.convert.nodepools import (
+    PoolOutcome,
+    convert_beta_claim,
+    convert_beta_pool,
+    convert_provisioner,
+)
 from karpenter.convert.workloads import convert_workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from karpenter.convert.findings import Path, Plain
-    from karpenter.convert.nodepools import PoolOutcome
 
 _REFERENCE: Final[Path] = ("spec", "template", "spec", "nodeClassRef", "name")
 
@@ -58,7 +63,6 @@ class ConvertedDocument(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def plains(self) -> list[Any]:
-        """The documents that are there now."""
         return [self.old.plain] if self.new is None else [each.plain for each in self.new]
 
 
@@ -295,7 +299,6 @@ def _with_kubelet(document: NewDocument, kubelet: Any) -> NewDocument:
 
 
 def _refer(item: _Item, name: str) -> None:
-    """Let a converted pool name another class."""
     assert item.outcome is not None
     pool, *others = item.outcome.documents
     spec = pool.plain["spec"]

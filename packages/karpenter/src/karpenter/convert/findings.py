@@ -67,7 +67,6 @@ class ConversionOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_errors(self) -> bool:
-        """Whether the object cannot be converted."""
         return any(each.level == ERROR for each in self.findings)
 
 
@@ -82,11 +81,9 @@ class Findings:
         self._add(INFO, code, message, field)
 
     def warn(self, code: str, message: str, field: str = "") -> None:
-        """Note something that behaves differently."""
         self._add(WARN, code, message, field)
 
     def error(self, code: str, message: str, field: str = "") -> None:
-        """Note something without a counterpart."""
         self._add(ERROR, code, message, field)
 
     def _add(self, level: str, code: str, message: str, field: str) -> None:

@@ -17,13 +17,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.convert.findings import ConversionOutcome, Findings, NewDocument, at, items, mapping, spell
+from karpenter.convert.findings import (
+    ConversionFinding,
+    ConversionOutcome,
+    Findings,
+    NewDocument,
+    Path,
+    Plain,
+    at,
+    items,
+    mapping,
+    spell,
+)
 from karpenter.convert.workloads import convert_workload
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.convert.findings import ConversionFinding, Path, Plain
 
 _MOVES: Final[Mapping[str, str]] = MappingProxyType(
     {

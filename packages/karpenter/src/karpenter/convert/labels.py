@@ -20,12 +20,11 @@ from karpenter.api.labels import (
     REGION,
     ZONE,
 )
-from karpenter.convert.findings import items, mapping
+from karpenter.convert.findings import Findings, Path, Plain, items, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.convert.findings import Findings, Path, Plain
 
 PROVISIONER_NAME: Final = "karpenter.sh/provisioner-name"
 INSTANCE_PODS: Final = "karpenter.k8s.aws/instance-pods"

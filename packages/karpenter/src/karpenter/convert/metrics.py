@@ -12,12 +12,11 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from karpenter.convert.findings import ConversionOutcome, Findings, NewDocument, at, mapping
+from karpenter.convert.findings import ConversionOutcome, Findings, NewDocument, Plain, at, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.convert.findings import Plain
 
 RENAMED: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -25,13 +25,20 @@ from karpenter.api.ec2nodeclass import (
     MOST_TERMS,
     RESERVED_TAGS,
 )
-from karpenter.convert.findings import ConversionOutcome, Findings, NewDocument, mapping
+from karpenter.convert.findings import (
+    ConversionOptions,
+    ConversionOutcome,
+    Findings,
+    NewDocument,
+    Path,
+    Plain,
+    mapping,
+)
 from karpenter.convert.labels import converted_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.convert.findings import ConversionOptions, Path, Plain
 
 API_VERSION: Final = "karpenter.k8s.aws/v1"
 KIND: Final = "EC2NodeClass"

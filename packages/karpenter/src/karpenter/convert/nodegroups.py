@@ -18,9 +18,11 @@ import msgspec
 from karpenter.api.ec2nodeclass import CLUSTER_TAG_PREFIX, RESERVED_TAGS
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, OS, SPOT, ZONE
 from karpenter.convert.findings import (
+    ConversionOptions,
     ConversionOutcome,
     Findings,
     NewDocument,
+    Plain,
     at,
     items,
     mapping,
@@ -32,7 +34,6 @@ from karpenter.convert.nodepools import POOL_VERSION, class_reference
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from karpenter.convert.findings import ConversionOptions, Plain
 
 # Labels, taints and resources of a group that is scaled from zero are in tags of this prefix:
 # https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
@@ -163,12 +164,10 @@ def _objects(group: NodeGroupConfig, options: ConversionOptions, findings: Findi
 
 
 def pool_name(text: str) -> str:
-    """Return a text as the name of an object."""
     return re.sub(r"[^a-z0-9.-]+", "-", text.lower()).strip("-.")[:63].strip("-.")
 
 
 def requirement(key: str, operator: str, *values: object) -> Plain:
-    """Return a requirement."""
     return {"key": key, "operator": operator, "values": [str(each) for each in values]}
 
 

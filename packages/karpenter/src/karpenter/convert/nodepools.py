@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.base.duration import NEVER
-from karpenter.convert.findings import ConversionFinding, Findings, NewDocument, mapping, without_empty
+from karpenter.convert.findings import (
+    ConversionFinding,
+    ConversionOptions,
+    Findings,
+    NewDocument,
+    Path,
+    Plain,
+    mapping,
+    without_empty,
+)
 from karpenter.convert.labels import (
     converted_labels,
     converted_metadata,
@@ -27,7 +36,6 @@ from karpenter.convert.nodeclasses import GROUP, KIND, class_spec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.convert.findings import ConversionOptions, Path, Plain
 
 POOL_VERSION: Final = "karpenter.sh/v1"
 _SECONDS_AN_HOUR: Final = 3600

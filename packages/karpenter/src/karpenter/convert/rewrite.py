@@ -14,18 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import yaml
 from yaml.events import AliasEvent
-from yaml.nodes import MappingNode, ScalarNode, SequenceNode
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from karpenter.api.manifests import read_documents, render_documents
 from karpenter.api.meta import InvalidObject
-from karpenter.convert.findings import at
+from karpenter.convert.findings import NewDocument, Path, at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from yaml.nodes import Node
-
-    from karpenter.convert.findings import NewDocument, Path
 
 _MARKER: Final = re.compile(r"---(?:[ \t]+|$)")
 _DASH: Final = re.compile(r"^ *- +$")
@@ -326,7 +323,6 @@ def _matched(values: list[Any], old: list[Any]) -> list[int | None]:
 
 
 def _moved(lines: Sequence[str], column: int, indent: int) -> list[str]:
-    """Return lines that were indented for a column, indented for another."""
     found = []
     for line in lines:
         own = len(line) - len(line.lstrip())

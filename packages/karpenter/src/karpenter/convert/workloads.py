@@ -11,13 +11,22 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.labels import DISRUPTED, DO_NOT_DISRUPT, NODEPOOL
-from karpenter.convert.findings import ConversionOutcome, Findings, NewDocument, at, items, mapping, spell
+from karpenter.convert.findings import (
+    ConversionOutcome,
+    Findings,
+    NewDocument,
+    Path,
+    Plain,
+    at,
+    items,
+    mapping,
+    spell,
+)
 from karpenter.convert.labels import INSTANCE_PODS, PROVISIONER_NAME, RENAMED_ANNOTATIONS, RENAMED_LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from karpenter.convert.findings import Path, Plain
 
 _OLD_TAINT: Final = "karpenter.sh/disruption"
 _SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"

@@ -10,20 +10,15 @@ before anything happens.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from karpenter.api.meta import ObjectReference
+from karpenter.api.meta import ObjectReference, Resource
 from karpenter.api.nodeclaim import NodeClaim
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from karpenter.api.meta import Resource
 
 QUIET: Final = 120.0
 """Seconds for which the same announcement is not made again, unless it says otherwise."""
@@ -145,7 +140,6 @@ class Announce(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="e
 
     @property
     def because(self) -> str:
-        """An announcement is its own reason."""
         return self.message
 
 

@@ -144,7 +144,6 @@ def grace_period_expiring(item: Resource, by: str) -> Announce:
 
 
 def evicted(pod: Pod, reason: str) -> Announce:
-    """Return the Event of an evicted pod."""
     return Announce(
         about=about(pod),
         reason="Evicted",
@@ -174,7 +173,6 @@ def failed_draining(node: ObjectReference, problem: str) -> Announce:
 
 
 def awaiting_volumes(node: Node, attachments: Sequence[str]) -> Announce:
-    """Return the Event of a Node whose volumes are still attached."""
     return Announce(
         about=about(node),
         reason="AwaitingVolumeDetachment",

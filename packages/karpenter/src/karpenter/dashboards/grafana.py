@@ -85,7 +85,6 @@ class Dashboard(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def panels(self) -> tuple[Panel, ...]:
-        """Every panel."""
         return tuple(panel for row in self.rows for panel in row.panels)
 
     def model(self) -> dict[str, Any]:

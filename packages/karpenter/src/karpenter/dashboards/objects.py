@@ -53,7 +53,6 @@ class AlertRule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def expr(self) -> str:
-        """The expression that fires."""
         both = f" and on () ({self.only_if})" if self.only_if else ""
         return f"{self.value} {self.limit}{both}"
 
@@ -221,7 +220,6 @@ class MonitoringPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dashboard_text(dashboard: Dashboard) -> str:
-    """Return the JSON of a dashboard."""
     return msgspec.json.format(msgspec.json.encode(dashboard.model()), indent=2).decode() + "\n"
 
 

@@ -28,7 +28,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.cloud.aws.nodeclass.hash import class_hash
 from karpenter.cloud.catalogs.load import AWS, built_in_names
 from karpenter.core.disruption.codes import DisruptionCode
-from karpenter.core.disruption.command import UNDERUTILIZED
+from karpenter.core.disruption.command import UNDERUTILIZED, Command, KeptNode
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.disruption.disrupt import disrupt
 from karpenter.core.disruption.memory import DisruptionMemory
@@ -36,8 +36,8 @@ from karpenter.core.lifecycle.disruption_conditions import drift_reason
 from karpenter.core.model.nodepool_hash import pool_hash_annotations, with_pool_hash
 from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.core.scheduling.build.build import as_pool
-from karpenter.core.state.cluster import NodeClass
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.cluster import ClusterView, NodeClass
+from karpenter.core.state.statenode import StateNode, state_nodes
 from karpenter.doctor.facts import DoctorFacts
 from karpenter.doctor.rule import ERROR, DoctorFinding
 from karpenter.doctor.rules import diagnose
@@ -48,11 +48,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.core.disruption.command import Command, KeptNode
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.problem import Plan, Purchase
-    from karpenter.core.state.cluster import ClusterView
-    from karpenter.core.state.statenode import StateNode
 
     Planner = Callable[[ClusterView, Catalog], Plan]
     """What the operator would do with the pods that wait in a cluster."""
@@ -262,7 +259,6 @@ def _allowed(pool: NodePool, catalog: Catalog) -> list[tuple[float, str]]:
 
 
 def _changes(pool: str, new: list[dict[str, Any]], old: list[dict[str, Any]] | None) -> list[FieldChange]:
-    """Return the fields of a pool and its class that differ."""
     found = []
     for kind in ("NodePool", "EC2NodeClass"):
         name = pool if kind == "NodePool" else _class_of(pool, new)
@@ -432,7 +428,6 @@ def _told(bought: Purchase) -> str:
 
 
 def _replaced(view: ClusterView, names: set[str]) -> ClusterView:
-    """Return the view with nodes that are not looked at again."""
     nodes = dict(view.nodes)
     for key, node in view.nodes.items():
         if node.name in names:

@@ -311,7 +311,6 @@ class _DefinitionReader:
         return self.keys(value, inner, place)
 
     def pools(self, section: dict[str, Any]) -> None:
-        """Look at every pool."""
         pools = section.get("node_pools")
         if not isinstance(pools, dict) or not pools:
             self.problems.append("karpenter.node_pools: needs at least one pool, by its name")

@@ -74,7 +74,6 @@ def render_definition(definition: ClusterDefinition, *, cluster_name: str = "") 
 
 
 def render_pool(name: str, pool: PoolDefinition, karpenter: KarpenterDefinition) -> dict[str, Any]:
-    """Return the NodePool of a pool."""
     requirements = all_requirements(pool)
     inner: dict[str, Any] = _filled(
         {

@@ -96,7 +96,6 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> str:
-        """What it is called in messages."""
         return f"role/{self.name}"
 
 
@@ -213,7 +212,6 @@ class TerraformBlock(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> str:
-        """The address, as Terraform spells it."""
         return f"{self.type}.{self.name}"
 
 
@@ -239,7 +237,6 @@ class DoctorFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Why a source that was asked for could not be read, by its name."""
 
     def of_kind(self, *kinds: str) -> Iterator[Document]:
-        """Yield the objects of some kinds."""
         yield from (each for each in self.objects or () if each.plain.get("kind") in kinds)
 
     def pools(self) -> Iterator[Document]:
@@ -301,7 +298,6 @@ def parse_version(text: str) -> tuple[int, int, int] | None:
 
 
 def spelled(version: Iterable[int]) -> str:
-    """Return a version as text."""
     return ".".join(str(each) for each in version)
 
 
@@ -378,7 +374,6 @@ def _from_deployment(facts: DoctorFacts, deployment: Document) -> OperatorFacts:
 
 
 def _annotated(facts: DoctorFacts, namespace: str, name: str) -> str:
-    """Return the role that a ServiceAccount is annotated with."""
     for each in facts.of_kind("ServiceAccount"):
         found = mapping_at(each.plain, "metadata")
         if found.get("name") == name and found.get("namespace", namespace) == namespace:

@@ -19,6 +19,7 @@ from karpenter.api.meta import InvalidObject
 from karpenter.doctor.facts import (
     HelmChart,
     LogText,
+    Plain,
     PolicyText,
     UnreadableText,
     at,
@@ -27,14 +28,12 @@ from karpenter.doctor.facts import (
     number_at,
 )
 from karpenter.kube.errors import Forbidden, NotFound, StatusError
-from karpenter.kube.rest import Selection, untyped
+from karpenter.kube.rest import Selection, Untyped, untyped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from karpenter.doctor.facts import Plain
     from karpenter.kube.client import Client
-    from karpenter.kube.rest import Untyped
 
 LIVE: Final = "cluster"
 """The source of objects that a live cluster holds."""
@@ -134,7 +133,6 @@ def _unreadable(error: InvalidObject, source: str, content: str) -> UnreadableTe
 
 
 def _chart_values(source: str, content: str) -> HelmChart | None:
-    """Return the values of the chart, where a file is that."""
     try:
         found = list(read_documents(content, source=source))
     except InvalidObject:

@@ -19,6 +19,7 @@ from karpenter.doctor.facts import (
     SPOT_ROLE,
     AccessEntryFacts,
     AwsFacts,
+    DoctorFacts,
     EksFacts,
     EventRuleFacts,
     FargateSelector,
@@ -38,7 +39,6 @@ from karpenter.doctor.facts import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from karpenter.doctor.facts import DoctorFacts
 
 THREADS: Final = 8
 _LONGEST: Final = 160
@@ -178,7 +178,6 @@ class AccountReader:
         )
 
     def _with_vpc(self, eks: EksFacts, subnets: tuple[SubnetFacts, ...]) -> EksFacts:
-        """Fill in the VPC of the cluster from its subnets."""
         found = self._guarded("eks", lambda: self._call("eks", "describe_cluster", name=self._cluster)) or {}
         own = set(at(found, "cluster.resourcesVpcConfig.subnetIds", []))
         vpcs = {each.vpc for each in subnets if each.id in own}

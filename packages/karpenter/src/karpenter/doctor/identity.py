@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.labels import CAPACITY_TYPE, SPOT
-from karpenter.api.manifests import read_document
+from karpenter.api.manifests import Document, read_document
 from karpenter.api.meta import InvalidObject
 from karpenter.cloud.aws.policy.lint import (
     is_controller_policy,
@@ -24,6 +24,10 @@ from karpenter.cloud.aws.policy.lint import (
 )
 from karpenter.doctor.facts import (
     SPOT_ROLE,
+    DoctorFacts,
+    OperatorFacts,
+    PolicyText,
+    RoleFacts,
     at,
     controller_role,
     list_at,
@@ -39,8 +43,6 @@ from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorRule, Symptom, lis
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from karpenter.api.manifests import Document
-    from karpenter.doctor.facts import DoctorFacts, OperatorFacts, PolicyText, RoleFacts
 
 AUDIENCE: Final = "sts.amazonaws.com"
 POD_IDENTITY: Final = "pods.eks.amazonaws.com"

@@ -14,6 +14,9 @@ from karpenter.api.labels import NODEPOOL
 from karpenter.api.validation.documents import refusal
 from karpenter.chart.values import retired_values
 from karpenter.doctor.facts import (
+    DoctorFacts,
+    HelmChart,
+    Plain,
     at,
     list_at,
     mapping_at,
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karpenter.api.manifests import Document
-    from karpenter.doctor.facts import DoctorFacts, HelmChart, Plain
 
 Version = tuple[int, int, int]
 
@@ -282,7 +284,6 @@ def _refused(node: Document, tolerations: list[Any]) -> str:
 
 
 def tolerates(toleration: Plain, taint: Plain) -> bool:
-    """Return whether a toleration covers a taint."""
     # https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
     if text_at(toleration, "effect") not in {"", text_at(taint, "effect")}:
         return False

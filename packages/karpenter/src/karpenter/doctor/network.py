@@ -13,14 +13,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.labels import ZONE
 from karpenter.cloud.aws.policy.lint import statements_of
-from karpenter.doctor.facts import at, list_at, mapping_at, queue_name, texts_at
+from karpenter.doctor.facts import (
+    DoctorFacts,
+    SecurityGroupFacts,
+    SubnetFacts,
+    at,
+    list_at,
+    mapping_at,
+    queue_name,
+    texts_at,
+)
 from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorRule, Symptom, listed, on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from karpenter.api.manifests import Document
-    from karpenter.doctor.facts import DoctorFacts, SecurityGroupFacts, SubnetFacts
 
 MOST_GROUPS: Final = 5
 """Security groups of one network interface. https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"""
@@ -42,7 +50,6 @@ _SENDER: Final = "events.amazonaws.com"
 def selected(
     terms: list[Any], things: tuple[SubnetFacts, ...] | tuple[SecurityGroupFacts, ...] | None
 ) -> list[Any]:
-    """Return the subnets or security groups that terms select."""
     return [each for each in things or () if any(_matches(term, each) for term in terms)]
 
 
@@ -159,7 +166,6 @@ def _subnet_zones(facts: DoctorFacts) -> Iterator[Symptom]:
 
 
 def zones_of(pool: Document) -> set[str]:
-    """Return the zones that a pool names with In."""
     return {
         value
         for each in list_at(pool.plain, "spec.template.spec.requirements")

@@ -18,7 +18,16 @@ from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData, Boots
 from karpenter.cloud.aws.amifamily.bootstrap.nodeadm import script_problem
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import render_user_data
 from karpenter.cloud.aws.amifamily.family import family_of
-from karpenter.doctor.facts import at, list_at, mapping_at, parse_version, spelled, text_at, texts_at
+from karpenter.doctor.facts import (
+    DoctorFacts,
+    at,
+    list_at,
+    mapping_at,
+    parse_version,
+    spelled,
+    text_at,
+    texts_at,
+)
 from karpenter.doctor.labels import matching_types, region_of, value_problem, zones_in
 from karpenter.doctor.network import zones_of
 from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorRule, Symptom, listed, on
@@ -27,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karpenter.api.manifests import Document
-    from karpenter.doctor.facts import DoctorFacts
 
 # The last Kubernetes version for which EKS publishes Amazon Linux 2.
 # https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html
@@ -98,7 +106,6 @@ def _label_value(facts: DoctorFacts) -> Iterator[Symptom]:
 
 
 def wrong_values(document: Document, requirement: dict[str, Any], field: str) -> Iterator[Symptom]:
-    """Yield the values of a requirement that no node can have."""
     key, operator = text_at(requirement, "key"), text_at(requirement, "operator")
     values = texts_at(requirement, "values")
     if operator not in {"In", "NotIn"}:

@@ -32,9 +32,7 @@ class SymptomPlace(Protocol):
     """Whatever can be found to be wrong: it has a name, and a file where it is from one."""
 
     @property
-    def subject(self) -> str:
-        """What it is called in messages."""
-        ...
+    def subject(self) -> str: ...
 
     @property
     def source(self) -> str:
@@ -83,7 +81,6 @@ class DoctorRule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def anchor(self) -> str:
-        """Where the page explains it."""
         return f"{PAGE}#{self.id}"
 
 

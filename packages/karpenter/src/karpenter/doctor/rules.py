@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.doctor import identity, installation, logs, network, nodepools, terraform, workloads
-from karpenter.doctor.facts import operator_of
-from karpenter.doctor.rule import SEVERITIES, DoctorFinding
+from karpenter.doctor.facts import DoctorFacts, operator_of
+from karpenter.doctor.rule import SEVERITIES, DoctorFinding, DoctorRule
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from karpenter.doctor.facts import DoctorFacts
-    from karpenter.doctor.rule import DoctorRule
 
 TOPICS: Final[tuple[tuple[str, tuple[DoctorRule, ...]], ...]] = (
     ("Installation", installation.RULES),

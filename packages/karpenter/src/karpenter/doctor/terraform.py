@@ -18,6 +18,7 @@ import msgspec
 from karpenter.api.manifests import read_document
 from karpenter.api.meta import InvalidObject
 from karpenter.doctor.facts import (
+    DoctorFacts,
     HelmChart,
     Plain,
     TerraformBlock,
@@ -27,13 +28,11 @@ from karpenter.doctor.facts import (
     parse_version,
     values_at,
 )
-from karpenter.doctor.rule import ERROR, WARNING, DoctorRule, listed, on
+from karpenter.doctor.rule import ERROR, WARNING, DoctorRule, Symptom, listed, on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from karpenter.doctor.facts import DoctorFacts
-    from karpenter.doctor.rule import Symptom
 
 _EKS: Final = re.compile(r"terraform-aws-modules/eks/aws(?!.*modules/karpenter)")
 _KARPENTER: Final = re.compile(r"terraform-aws-modules/eks/aws.*modules/karpenter$")
@@ -211,7 +210,6 @@ def _of_type(facts: DoctorFacts, *types: str) -> list[TerraformBlock]:
 
 
 def _from(facts: DoctorFacts, source: re.Pattern[str]) -> list[TerraformBlock]:
-    """Return the modules from a source."""
     return [each for each in _of_type(facts, "module") if source.search(str(each.body.get("source", "")))]
 
 
@@ -395,7 +393,6 @@ def _discovery(facts: DoctorFacts) -> Iterator[Symptom]:
 
 
 def _tags(blocks: list[TerraformBlock]) -> bool:
-    """Return whether one of these has the tag."""
     return any(DISCOVERY in str(each.body) for each in blocks)
 
 

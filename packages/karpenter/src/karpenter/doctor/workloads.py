@@ -14,19 +14,17 @@ from karpenter.api.labels import DO_NOT_DISRUPT, ZONE
 from karpenter.api.meta import InvalidObject, LabelSelector, convert
 from karpenter.convert.labels import PROVISIONER_NAME, RENAMED_ANNOTATIONS, RENAMED_LABELS
 from karpenter.core.model.selectors import SelectorError, parse_selector
-from karpenter.doctor.facts import at, list_at, mapping_at, number_at, text_at, texts_at
+from karpenter.doctor.facts import DoctorFacts, Plain, at, list_at, mapping_at, number_at, text_at, texts_at
 from karpenter.doctor.installation import tolerates
 from karpenter.doctor.labels import region_of, selecting_requirements, zones_in
 from karpenter.doctor.network import zones_of
 from karpenter.doctor.nodepools import ec2_pools, wrong_values
-from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorRule, listed, on
+from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorRule, Symptom, listed, on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karpenter.api.manifests import Document
-    from karpenter.doctor.facts import DoctorFacts, Plain
-    from karpenter.doctor.rule import Symptom
 
 REPLICATED: Final = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
 WORKLOADS: Final = (*REPLICATED, "DaemonSet", "Job", "CronJob", "Pod")
@@ -91,7 +89,6 @@ def _selects(selector: Any, labels: dict[str, str]) -> bool:
 
 
 def _covered(facts: DoctorFacts, budget: Document) -> list[Document]:
-    """Return the workloads whose pods a PodDisruptionBudget covers."""
     namespace = at(budget.plain, "metadata.namespace", "default")
     return [
         each

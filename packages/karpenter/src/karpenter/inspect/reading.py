@@ -267,7 +267,6 @@ def read_rules(aws: AccountApi, *, prefix: str = "", wide: bool = False) -> AwsL
 
 
 def release_listing(records: Iterable[Any], *, wide: bool = False) -> AwsListing:
-    """Return the releases of Helm."""
     found = list(records)
     rows = []
     for each in found:

@@ -32,13 +32,18 @@ from karpenter.cloud.aws.errors import (
     error_from_response,
 )
 from karpenter.install.documents import image_parameters
-from karpenter.install.options import DISCOVERY, InstallationError, InstallationFacts, ami_family
+from karpenter.install.options import (
+    DISCOVERY,
+    InstallationError,
+    InstallationFacts,
+    InstallationOptions,
+    ami_family,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from karpenter.cloud.errors import CloudError
-    from karpenter.install.options import InstallationOptions
 
 CONNECT_SECONDS: Final = 5
 READ_SECONDS: Final = 60
@@ -101,12 +106,10 @@ class AccountApi:
         return self._client(service).meta.service_model.operation_model(operation).output_shape
 
     def caller(self) -> Caller:
-        """Return as whom we call."""
         told = self.call("sts", "GetCallerIdentity")
         return Caller(account=told["Account"], arn=told["Arn"], partition=told["Arn"].split(":")[1])
 
     def close(self) -> None:
-        """Close every connection."""
         for each in self._clients.values():
             each.close()
 
@@ -117,7 +120,6 @@ class AccountApi:
 
 
 def _failed(action: str, error: Exception) -> CloudError:
-    """Return what a failure of the SDK means."""
     if isinstance(error, ClientError):
         return error_from_response(action, error.response)
     if isinstance(error, NoCredentialsError | PartialCredentialsError):

@@ -29,10 +29,11 @@ from karpenter.install.observe import (
 )
 from karpenter.install.options import InstallationError
 from karpenter.install.permissions import explain_access
-from karpenter.install.plan import InstallationStep
+from karpenter.install.plan import InstallationPlan, InstallationStep
 from karpenter.install.resources import (
     MARKER,
     AwsAuthMapping,
+    AwsResource,
     Ec2Tags,
     EksAccessEntry,
     EksAddon,
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.install.account import AccountApi
     from karpenter.install.kubernetes import ClusterApi
-    from karpenter.install.plan import InstallationPlan
-    from karpenter.install.resources import AwsResource
 
 IN_CLUSTER: Final = (AwsAuthMapping, KubernetesObject, HelmRelease)
 LEADS_WITHIN: Final = 300.0
@@ -177,7 +176,6 @@ class Installer:
                 yield await self._settle(step, each)
 
     async def _settle(self, step: InstallationStep, resource: InstallationResource) -> ResourceDone:
-        """Let one resource be as planned."""
         deadline = self._clock.monotonic() + _PATIENCE
         while True:
             try:
@@ -301,7 +299,7 @@ def stack_reason(aws: AccountApi, name: str) -> str:
     return f"{first.get('LogicalResourceId')}: {first.get('ResourceStatusReason', 'no reason given')}"
 
 
-def make(aws: AccountApi, resource: AwsResource, before: ResourceState, *, owner: str) -> None:  # noqa: C901  one case each
+def make(aws: AccountApi, resource: AwsResource, before: ResourceState, *, owner: str) -> None:
     """Write what is missing of a resource, or differs."""
     tags = [{"Key": MARKER, "Value": owner}]
     match resource:

@@ -22,6 +22,7 @@ from karpenter.install.resources import (
     IamInstanceProfile,
     IamPolicy,
     IamRole,
+    InstallationResource,
     OpenIDConnectProvider,
     ServiceLinkedRole,
     SqsQueue,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from karpenter.install.plan import InstallationPlan, InstallationStep
-    from karpenter.install.resources import InstallationResource
 
 FORMAT: Final = "2010-09-09"
 IN_STACKS: Final = (IamPolicy, IamRole, IamInstanceProfile, SqsQueue, EventBridgeRule)
@@ -63,13 +63,11 @@ _LINKED_ROLE: Final = {
 
 
 def stack_template(plan: InstallationPlan, step: InstallationStep) -> dict[str, Any]:
-    """Return the template of the stack that holds a step."""
     inside = [each for each in step.resources if isinstance(each, IN_STACKS)]
     return _template(plan, f"{step.title} of the cluster {plan.facts.cluster}", inside)
 
 
 def stack_templates(plan: InstallationPlan) -> dict[str, dict[str, Any]]:
-    """Return every template, by the name of its stack."""
     stacks = {step.stack: stack_template(plan, step) for step in plan.steps if step.stack}
     if stacks:
         return stacks
@@ -123,7 +121,6 @@ _LOGICAL: Final[Mapping[type, str]] = {
 
 
 def _logical(plan: InstallationPlan, resource: InstallationResource) -> str:
-    """Return what a resource is called in a template."""
     match resource:
         case EventBridgeRule():
             return resource.resource

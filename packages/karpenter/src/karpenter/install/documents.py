@@ -7,14 +7,11 @@ here those documents are named as they are in an account, or joined into one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
-from karpenter.cloud.aws.policy import policies
-
-if TYPE_CHECKING:
-    from karpenter.cloud.aws.policy import PolicyScope
+from karpenter.cloud.aws.policy import PolicyScope, policies
 
 EC2_GROUP: Final = "karpenter.k8s.aws"
 VERSION: Final = "2012-10-17"
@@ -182,7 +179,6 @@ def image_parameters(family: str, kubernetes: str) -> tuple[str, str]:
 def default_nodepool(
     *, capacity_types: tuple[str, ...], expire_after: str, consolidate_after: str, drift: bool
 ) -> dict[str, Any]:
-    """Return the NodePool to begin with."""
     requirements = [
         {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
         {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},

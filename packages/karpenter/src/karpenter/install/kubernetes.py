@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,18 +34,15 @@ from karpenter.install.release import (
     release_secret,
     superseded,
 )
-from karpenter.install.resources import AwsAuthMapping, HelmRelease, KubernetesObject
+from karpenter.install.resources import AwsAuthMapping, ClusterResource, HelmRelease, Json, KubernetesObject
 from karpenter.kube.errors import NotFound
-from karpenter.kube.rest import MergePatch, Selection, untyped
+from karpenter.kube.rest import MergePatch, Selection, Untyped, untyped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from karpenter.base.clock import Clock
-    from karpenter.install.resources import ClusterResource, Json
     from karpenter.kube.client import Client
-    from karpenter.kube.rest import Untyped
 
 MANAGER: Final = "karpenter-install"
 _RBAC: Final = "rbac.authorization.k8s.io/v1"
@@ -86,7 +83,6 @@ _EARLY_ENOUGH: Final = 2.0
 
 
 def target_for(api_version: str, kind: str) -> Untyped:
-    """Return where objects of a kind are."""
     plural, namespaced = _KINDS[api_version, kind]
     return untyped(api_version, plural, kind=kind, namespaced=namespaced)
 
@@ -168,7 +164,6 @@ def _busy(release: HelmRelease) -> str:
 
 
 def stamped_chart(release: HelmRelease) -> dict[str, str]:
-    """Return the chart with the versions of a release."""
     found = chart_files()
     about = yaml.safe_load(found["Chart.yaml"])
     about |= {"version": release.chart_version, "appVersion": release.app_version}
@@ -184,7 +179,6 @@ class ClusterApi:
         self._clock = clock
 
     async def observe(self, resource: ClusterResource) -> ResourceState:
-        """Return what there is of a resource."""
         match resource:
             case AwsAuthMapping():
                 return await self._mapping(resource)
@@ -195,7 +189,6 @@ class ClusterApi:
                 return await self._release(resource)
 
     async def make(self, resource: ClusterResource) -> None:
-        """Let a resource be as planned."""
         match resource:
             case AwsAuthMapping():
                 await self._map(resource)
@@ -216,7 +209,6 @@ class ClusterApi:
             return None
 
     async def apply(self, body: Json) -> None:
-        """Apply an object."""
         await self.client.apply(target_for(body["apiVersion"], body["kind"]), body)
 
     async def delete(self, body: Json) -> bool:
@@ -473,7 +465,6 @@ def _bodies(release: HelmRelease) -> list[dict[str, Any]]:
 
 
 def _waits(pod: Json) -> Iterator[str]:
-    """Yield why a pod does not run."""
     status = pod.get("status") or {}
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":

@@ -15,6 +15,7 @@ from karpenter.cloud.aws.errors import ResourceNotFound
 from karpenter.cloud.aws.policy.lint import policy_differences
 from karpenter.install.resources import (
     MARKER,
+    AwsResource,
     Ec2Tags,
     EksAccessEntry,
     EksAddon,
@@ -23,6 +24,7 @@ from karpenter.install.resources import (
     IamInstanceProfile,
     IamPolicy,
     IamRole,
+    Json,
     OpenIDConnectProvider,
     ServiceLinkedRole,
     SqsQueue,
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from karpenter.install.account import AccountApi
-    from karpenter.install.resources import AwsResource, Json
 
 RETENTION: Final = "MessageRetentionPeriod"
 ENCRYPTED: Final = "SqsManagedSseEnabled"
@@ -62,7 +63,7 @@ class ResourceState(msgspec.Struct, frozen=True, kw_only=True):
 ABSENT: Final = ResourceState(present=False)
 
 
-def observe(aws: AccountApi, resource: AwsResource) -> ResourceState:  # noqa: C901, PLR0911  one case each
+def observe(aws: AccountApi, resource: AwsResource) -> ResourceState:  # noqa: PLR0911  one case each
     """
     Return what there is of a resource.
 

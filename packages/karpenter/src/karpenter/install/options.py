@@ -147,7 +147,6 @@ def _fnv1a_32(data: bytes) -> int:
 
 
 def names_of(options: InstallationOptions) -> InstallationNames:
-    """Return what things are called."""
     cluster, account = options.cluster, options.service_account
     if options.naming == "eksdemo":
         namespace = options.namespace or "karpenter"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.cloud.aws.errors import NoCredentials
+from karpenter.cloud.aws.errors import AccessDenied, NoCredentials
 from karpenter.install.resources import (
     Ec2Tags,
     EksAccessEntry,
@@ -29,7 +29,6 @@ from karpenter.install.resources import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from karpenter.cloud.aws.errors import AccessDenied
     from karpenter.install.plan import InstallationPlan
 
 
@@ -141,7 +140,6 @@ def _needed(plan: InstallationPlan, *, changes: bool) -> Iterator[str]:
 
 
 def by_service(actions: Iterable[str]) -> dict[str, list[str]]:
-    """Return actions by the service that they belong to."""
     found: dict[str, list[str]] = {}
     for each in actions:
         service, _, verb = each.partition(":")

@@ -81,16 +81,13 @@ class InstallationPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def resources(self) -> tuple[InstallationResource, ...]:
-        """All resources, in order."""
         return tuple(each for step in self.steps for each in step.resources)
 
     @property
     def release(self) -> HelmRelease:
-        """The chart."""
         return next(each for each in self.resources if isinstance(each, HelmRelease))
 
     def phase(self, phase: str) -> tuple[InstallationStep, ...]:
-        """Return the steps of one phase."""
         return tuple(step for step in self.steps if step.phase == phase)
 
 

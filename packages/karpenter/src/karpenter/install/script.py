@@ -25,6 +25,8 @@ from karpenter.install.resources import (
     IamInstanceProfile,
     IamPolicy,
     IamRole,
+    InstallationResource,
+    Json,
     KubernetesObject,
     OpenIDConnectProvider,
     ServiceLinkedRole,
@@ -35,14 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karpenter.install.plan import InstallationPlan
-    from karpenter.install.resources import InstallationResource, Json
 
 _QUIET: Final = ">/dev/null"
 _UNLESS: Final = f"{_QUIET} 2>&1 ||"
 
 
 def render_script(plan: InstallationPlan) -> str:
-    """Return the script."""
     facts = plan.facts
     lines = [
         "#!/usr/bin/env bash",

@@ -23,10 +23,11 @@ from karpenter.chart.chart import CHARTS as CHART_FILES
 from karpenter.install.hcl import HclBlock, HclCall, HclExpression, HclWriter
 from karpenter.install.options import (
     NAMESPACES_OF_KUBERNETES,
+    Identity,
     InstallationFacts,
     InstallationOptions,
 )
-from karpenter.install.plan import make_plan, set_values
+from karpenter.install.plan import InstallationPlan, make_plan, set_values
 from karpenter.install.resources import (
     MARKER,
     AwsAuthMapping,
@@ -48,8 +49,6 @@ from karpenter.install.resources import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from karpenter.install.options import Identity
-    from karpenter.install.plan import InstallationPlan
 
 POLICIES, MAIN, CHART = "policies.tf", "main.tf", "chart.tf"
 POOLS_CHART: Final = "nodepools"
@@ -187,7 +186,6 @@ def _resource(kind: str, name: str, body: Mapping[str, Any], comment: str = "") 
 
 
 def _blocks(plan: InstallationPlan) -> Iterator[HclBlock]:
-    """Yield the resources of a plan, in its order."""
     rules = [each for each in plan.resources if isinstance(each, EventBridgeRule)]
     made: list[HclBlock] = []
     for each in plan.resources:

@@ -11,16 +11,17 @@ import json
 import re
 import shlex
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.manifests import render_documents
-from karpenter.install.apply import ResourceDone, StackDone, StepBegun, StepWaits
+from karpenter.install.apply import InstallationEvent, ResourceDone, StackDone, StepBegun, StepWaits
 from karpenter.install.cloudformation import IN_STACKS, stack_template
 from karpenter.install.permissions import by_service, needed_actions
 from karpenter.install.resources import (
     AwsAuthMapping,
     HelmRelease,
+    InstallationResource,
     KubernetesObject,
     OpenIDConnectProvider,
     ServiceLinkedRole,
@@ -28,13 +29,10 @@ from karpenter.install.resources import (
 from karpenter.install.table import bordered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from karpenter.install.apply import InstallationEvent
     from karpenter.install.observe import ResourceState
     from karpenter.install.plan import InstallationPlan, InstallationStep
-    from karpenter.install.resources import InstallationResource
 
 WIDTH: Final = 80
 CHARTS: Final = "charts"
@@ -50,7 +48,6 @@ WOULD: Final = {"missing": "would make", "differs": "would change", "exists": "e
 
 
 def where(plan: InstallationPlan) -> str:
-    """Return in one line what is installed where."""
     facts = plan.facts
     return (
         f"karpenter {plan.release.app_version} on {facts.cluster} ({facts.region}, account"
@@ -75,7 +72,6 @@ def survey_text(plan: InstallationPlan, seen: Sequence[Any], *, words: dict[str,
 
 
 def dry_run_text(plan: InstallationPlan, seen: Sequence[Any]) -> str:
-    """Return everything that an installation would do."""
     states = [observation.state for _, _, observation in seen]
     made, changed = states.count("missing"), states.count("differs")
     summary = f"{made} resources would be made, {changed} changed; {states.count('exists')} exist."
@@ -144,7 +140,6 @@ def actions_lines(plan: InstallationPlan) -> list[str]:
 
 
 def step_heading(step: InstallationStep, number: int, of: int) -> list[str]:
-    """Return the heading of a step, and what it costs."""
     lines = [f"[{number}/{of}] {step.title}"]
     cost = textwrap.wrap(f"cost: {step.cost}", WIDTH - _INDENT)
     return lines + [" " * _INDENT + line for line in cost]
@@ -183,7 +178,6 @@ class InstallationLog:
         self.counts = {"made": 0, "changed": 0, "exists": 0, "kept": 0}
 
     def lines(self, event: InstallationEvent) -> list[str]:
-        """Return the lines that an event is worth."""
         match event:
             case StepBegun():
                 return step_heading(event.step, event.number, event.of)
@@ -201,7 +195,6 @@ class InstallationLog:
                 )
 
     def summary(self) -> str:
-        """Return how it ended."""
         made, changed = self.counts["made"], self.counts["changed"]
         there = self.counts["exists"] + self.counts["kept"]
         if not made and not changed:
@@ -218,7 +211,6 @@ class EksdemoLog:
         self._phase = ""
 
     def lines(self, event: InstallationEvent) -> list[str]:
-        """Return the lines that an event is worth."""
         match event:
             case StepBegun():
                 return list(self._begun(event.step))
@@ -273,7 +265,6 @@ class EksdemoLog:
 
 
 def dependencies_line(plan: InstallationPlan) -> str:
-    """Return how many dependencies there are."""
     return f"Creating {len(plan.phase('dependency'))} dependencies for {plan.release.name}"
 
 
@@ -283,7 +274,6 @@ def post_install_line(plan: InstallationPlan) -> str:
 
 
 def installed_line(release: HelmRelease) -> str:
-    """Return what was installed."""
     return (
         f'Using chart version "{release.chart_version}", installed "{release.name}" version'
         f' "{release.app_version}" in namespace "{release.namespace}"'
@@ -291,7 +281,6 @@ def installed_line(release: HelmRelease) -> str:
 
 
 def stack_line(stack: str, outcome: str) -> str:
-    """Return what became of a stack."""
     if outcome in {"exists", "kept"}:
         return f'CloudFormation stack "{stack}" already exists'
     verb = "Updating" if outcome == "changed" else "Creating"
@@ -299,7 +288,6 @@ def stack_line(stack: str, outcome: str) -> str:
 
 
 def exists_line(resource: InstallationResource) -> str:
-    """Return that something is there already."""
     if isinstance(resource, ServiceLinkedRole):
         return f'Service Linked Role "{resource.name}" already exists'
     title = resource.title

@@ -24,18 +24,26 @@ from karpenter.cloud.aws.labels import CLUSTER_TAG, owned_tag
 from karpenter.install.apply import IN_CLUSTER, look, stack_reason, stack_status
 from karpenter.install.documents import AUDIENCE, ROLE_ANNOTATION
 from karpenter.install.observe import find_association, pairs, queue_url
-from karpenter.install.options import DISCOVERY, NAMESPACES_OF_KUBERNETES, InstallationError
+from karpenter.install.options import (
+    DISCOVERY,
+    NAMESPACES_OF_KUBERNETES,
+    InstallationError,
+    InstallationOptions,
+)
 from karpenter.install.resources import (
     MARKER,
     AwsAuthMapping,
+    AwsResource,
     Ec2Tags,
     EksAccessEntry,
     EksAddon,
     EksPodIdentityAssociation,
     EventBridgeRule,
+    HelmRelease,
     IamInstanceProfile,
     IamPolicy,
     IamRole,
+    InstallationResource,
     KubernetesObject,
     OpenIDConnectProvider,
     ServiceLinkedRole,
@@ -49,10 +57,8 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.install.account import AccountApi
     from karpenter.install.kubernetes import ClusterApi
-    from karpenter.install.options import InstallationOptions
     from karpenter.install.plan import InstallationPlan
     from karpenter.install.release import ReleaseRecord
-    from karpenter.install.resources import AwsResource, HelmRelease, InstallationResource
 
 NOTHING_LEFT: Final = "nothing of ours is left"
 WITHIN: Final = 900.0
@@ -260,7 +266,6 @@ class Uninstaller:
             await asyncio.sleep(_LOOK / 4)
 
     async def _end_machines(self) -> AsyncIterator[RemovalEvent]:
-        """End what the operator left, in its place."""
         instances = list(self._instances())
         if instances:
             self._aws.call("ec2", "TerminateInstances", InstanceIds=instances)
@@ -291,7 +296,7 @@ class Uninstaller:
         for provider in self._orphans():
             yield await self._remove_part(provider)
 
-    async def _remove_part(self, resource: InstallationResource) -> RemovalEvent:  # noqa: PLR0911  one each
+    async def _remove_part(self, resource: InstallationResource) -> RemovalEvent:
         if self._keep_nodes and self._for_nodes(resource):
             return RemovalEvent(outcome="kept", what=resource.title, because="its nodes stay")
         if isinstance(resource, ServiceLinkedRole):
@@ -316,7 +321,6 @@ class Uninstaller:
         return _removed(resource.title)
 
     def _for_nodes(self, resource: InstallationResource) -> bool:
-        """Say whether nodes that stay need a resource."""
         node_role = isinstance(resource, IamRole) and resource.name == self._plan.names.node_role
         return node_role or isinstance(resource, _KEPT_WITH_NODES)
 
@@ -381,7 +385,6 @@ class Uninstaller:
                     yield each["InstanceId"]
 
     async def _nodes(self) -> list[dict[str, Any]]:
-        """Return the nodes that the operator has made."""
         return await self._cluster.every(*_NODES, labels=NODEPOOL) if self._cluster is not None else []
 
     def _templates(self) -> list[str]:
@@ -393,7 +396,6 @@ class Uninstaller:
         return sorted(each["LaunchTemplateName"] for each in found)
 
     def _profiles(self) -> list[str]:
-        """Return the profiles that the operator has made."""
         prefix = f"/karpenter/{self._plan.facts.region}/{self._name}/"
         found = self._aws.every("iam", "ListInstanceProfiles", "InstanceProfiles", PathPrefix=prefix)
         return sorted(each["InstanceProfileName"] for each in found if each["Path"].startswith(prefix))
@@ -417,7 +419,7 @@ class Uninstaller:
                     (kept if why else found).append(f"{resource.title}{f' ({why})' if why else ''}")
         return found, kept
 
-    async def _still(self, resource: InstallationResource) -> str | None:  # noqa: PLR0911  one each
+    async def _still(self, resource: InstallationResource) -> str | None:
         """Return None if a resource is gone, why it stays, or nothing if it should not be there."""
         if isinstance(resource, ServiceLinkedRole | Ec2Tags):
             return None  # one is the account's; the other is looked for by its marker
@@ -460,8 +462,7 @@ def found_options(
     )
 
 
-def _remove(aws: AccountApi, resource: AwsResource) -> None:  # noqa: C901  one case each
-    """Delete a resource that is there."""
+def _remove(aws: AccountApi, resource: AwsResource) -> None:
     match resource:
         case OpenIDConnectProvider():
             aws.call("iam", "DeleteOpenIDConnectProvider", OpenIDConnectProviderArn=resource.arn)

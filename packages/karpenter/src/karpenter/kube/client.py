@@ -15,11 +15,11 @@ resourceVersion. An ``ERROR`` line ends the watch and is raised. Nothing here re
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from random import Random
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 import structlog
@@ -58,9 +58,6 @@ from karpenter.kube.rest import (
     identify,
     target_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 T = TypeVar("T")
 log = structlog.stdlib.get_logger(__name__)
@@ -491,7 +488,6 @@ class Client:
         return f"{found.major}.{found.minor.rstrip('+')}"
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._transport.close()
 
     async def _take_token(self) -> None:

@@ -76,9 +76,7 @@ class Credentials(Protocol):
     """What a transport shows to the server."""
 
     @property
-    def certificate(self) -> Certificate | None:
-        """The certificate to show when connecting."""
-        ...
+    def certificate(self) -> Certificate | None: ...
 
     async def headers(self) -> Pairs:
         """Return the headers to send now, renewed if they are about to expire."""
@@ -97,7 +95,6 @@ class StaticCredentials:
         self._headers = (*bearer(token), *extra)
 
     async def headers(self) -> Pairs:
-        """Return the same headers as always."""
         return self._headers
 
     async def renew(self, refused: Pairs) -> bool:  # noqa: ARG002  there is nothing else to try
@@ -129,7 +126,6 @@ class TokenFile:
         return (*bearer(self._token), *self._extra)
 
     async def renew(self, refused: Pairs) -> bool:
-        """Read the file again."""
         await self._read()
         return (*bearer(self._token), *self._extra) != refused
 
@@ -198,7 +194,6 @@ class Tls:
 
 
 def make_context(trust: Trust, certificate: Certificate | None) -> ssl.SSLContext:
-    """Return a client context for this trust and certificate."""
     context = ssl.create_default_context(cafile=trust.ca_file or None)
     # Cluster CAs are often made without the extensions that newer Pythons insist on.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -280,7 +275,6 @@ class HttpTransport:
             answer.close()
 
     async def close(self) -> None:
-        """Close every connection."""
         self._closed = True
         if self._session is not None:
             await self._session.close()

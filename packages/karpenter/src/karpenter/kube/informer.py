@@ -116,7 +116,6 @@ class IndexedStore(Generic[T]):
         return iter(self._objects.values())
 
     def items(self) -> tuple[tuple[str, T], ...]:
-        """Return every key with its object."""
         return tuple(self._objects.items())
 
     def stamps(self) -> tuple[tuple[str, ObjectVersion], ...]:
@@ -318,7 +317,6 @@ class Cache(Generic[H]):
         self.written.clear()  # a server that was restored from a backup may use the same versions again
 
     def changed(self, change: WatchChange[Any]) -> None:
-        """Apply an event of a watch."""
         which = change.which
         if change.type == "DELETED":
             stamp = self.store.stamp(which.key)
@@ -407,7 +405,6 @@ class Cache(Generic[H]):
 
 
 def keep(item: T) -> T:
-    """Return an object as it is."""
     return item
 
 
@@ -494,7 +491,6 @@ class Informer(Generic[H]):
 
     @property
     def synced(self) -> bool:
-        """Whether a whole list was applied."""
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
@@ -513,7 +509,6 @@ class Informer(Generic[H]):
         self._cache.observe(item)
 
     async def run(self) -> None:
-        """Keep the copy current until cancelled."""
         while True:
             try:
                 if self._must_list:

@@ -95,7 +95,6 @@ class _Kubeconfig(NamedTuple):
         return name
 
     def cluster(self, context: str) -> _Entry:
-        """Return the cluster of a context."""
         name = str(self.contexts[context].value.get("cluster") or "")
         if name not in self.clusters:
             raise ValueError(f"it has no cluster {name}, which the context {context} names")
@@ -388,7 +387,6 @@ class Renewed:
         return cls(loader, configuration, clock=clock, certificate=certificate, extra=extra)
 
     async def headers(self) -> Pairs:
-        """Return the token."""
         return self._current()
 
     async def renew(self, refused: Pairs) -> bool:

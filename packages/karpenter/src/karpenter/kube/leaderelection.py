@@ -166,7 +166,6 @@ class LeaseLock:
 
 
 def _micro(when: datetime) -> str:
-    """Write a time as Leases want it."""
     # MicroTime: https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/lease-v1/
     return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
@@ -232,12 +231,10 @@ class LeaderElector:
 
     @property
     def leading(self) -> bool:
-        """Whether work is allowed now."""
         return self._leading
 
     @property
     def leader(self) -> str:
-        """Who led when we last looked."""
         return self._lock.holder
 
     async def lead(self, work: Work) -> None:
@@ -342,6 +339,5 @@ class LeaderElector:
 
 
 def _cancel_from_any_thread(task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel a task, soon."""
     with suppress(RuntimeError):  # the loop may have ended meanwhile
         loop.call_soon_threadsafe(task.cancel)

@@ -140,7 +140,6 @@ class Recorder:
         return True
 
     async def run(self) -> None:
-        """Send queued Events until cancelled."""
         while True:
             occurrence, when = await self._waiting.get()
             try:

@@ -356,7 +356,6 @@ class Untyped(Target[Plain]):
     _many = msgspec.json.Decoder(_Items[Plain])
 
     def read(self, data: bytes) -> Plain:
-        """Read one object."""
         try:
             return self._one.decode(data)
         except UNDECODABLE as error:
@@ -414,7 +413,6 @@ class MergePatch(msgspec.Struct, frozen=True):
     version: str = ""
 
     def body(self) -> bytes:
-        """Write the patch."""
         return msgspec.json.encode(_conditional(self.changes, self.version))
 
 
@@ -429,7 +427,6 @@ class StrategicPatch(msgspec.Struct, frozen=True):
     version: str = ""
 
     def body(self) -> bytes:
-        """Write the patch."""
         return msgspec.json.encode(_conditional(self.changes, self.version))
 
 
@@ -442,7 +439,6 @@ class JsonPatch(msgspec.Struct, frozen=True):
     operations: Sequence[Mapping[str, Any]]
 
     def body(self) -> bytes:
-        """Write the patch."""
         return msgspec.json.encode(self.operations)
 
 
@@ -486,7 +482,6 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """Such as ``spec.nodeName=node-1``."""
 
     def query(self) -> Pairs:
-        """Return the query parameters."""
         return _given(("labelSelector", self.labels), ("fieldSelector", self.fields))
 
 
@@ -514,7 +509,6 @@ ANY_STATE = Preconditions()
 
 
 def get(target: Target[Any], name: str, *, namespace: str = "", subresource: str = "") -> Request:
-    """Read one object."""
     path = target.path(namespace=namespace, name=name, subresource=subresource)
     return Request(method="GET", path=path, headers=_ACCEPT)
 
@@ -568,7 +562,6 @@ def watch(
 def create(
     target: Target[Any], body: Body, *, namespace: str = "", manager: str, dry_run: bool = False
 ) -> Request:
-    """Make a new object."""
     return Request(
         method="POST",
         path=target.path(namespace=namespace),
@@ -631,7 +624,6 @@ def delete(
     grace: int | None = None,
     dry_run: bool = False,
 ) -> Request:
-    """Delete an object."""
     options = _delete_options(only_if=only_if, propagation=propagation, grace=grace)
     return Request(
         method="DELETE",
@@ -701,5 +693,4 @@ def _writing(manager: str, dry_run: bool) -> Pairs:
 
 
 def _given(*pairs: tuple[str, str]) -> Pairs:
-    """Leave out what has no value."""
     return tuple(pair for pair in pairs if pair[1])

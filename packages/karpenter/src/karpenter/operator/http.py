@@ -26,12 +26,10 @@ import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from karpenter.telemetry.metrics import CONTENT_TYPE
+from karpenter.telemetry.metrics import CONTENT_TYPE, Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-    from karpenter.telemetry.metrics import Metrics
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +111,6 @@ class _BoundedConnection(asyncio.Protocol):
         self._inner.data_received(data)
 
     def answering(self) -> None:
-        """Note that a request is complete."""
         self.is_answering = True
         self._close_in(self._limits.answer)
 
@@ -127,20 +124,16 @@ class _BoundedConnection(asyncio.Protocol):
             self._close_in(self._limits.idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Pass on, and forget."""
         self._forget()
         self._inner.connection_lost(exc)
 
     def eof_received(self) -> bool | None:
-        """Pass on."""
         return self._inner.eof_received()
 
     def pause_writing(self) -> None:
-        """Pass on."""
         self._inner.pause_writing()
 
     def resume_writing(self) -> None:
-        """Pass on."""
         self._inner.resume_writing()
 
     def _close_in(self, seconds: float) -> None:
@@ -149,7 +142,6 @@ class _BoundedConnection(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(seconds, self.abort)
 
     def abort(self) -> None:
-        """Close at once."""
         self._transport.abort()
         self._forget()
 
@@ -226,7 +218,6 @@ class Endpoints:
             await self._serve(what, app, bounded[what])
 
     async def stop(self) -> None:
-        """Serve no more."""
         for server in self._servers:
             server.close()
         self._servers.clear()

@@ -23,13 +23,14 @@ from karpenter.api.kinds import ALL_KINDS
 from karpenter.api.labels import ALL_LABEL_RULES, well_known_to
 from karpenter.base.batcher import BatchWindow
 from karpenter.base.clock import Clock
-from karpenter.base.queue import Backoff, Supervisor, WorkQueue
+from karpenter.base.queue import Backoff, Supervisor, Work, WorkQueue
 from karpenter.base.ratelimiting import OPEN, Fence, TokenBucket
 from karpenter.cloud.cloudprovider import (
     CloudProvider,
     ControllerContext,
     HasControllers,
     Interruptible,
+    NodeClassKind,
     SingletonController,
 )
 from karpenter.cloud.metrics import MeasuredProvider
@@ -38,11 +39,13 @@ from karpenter.controllers.capacitybuffer import CapacityBufferController
 from karpenter.controllers.controller import (
     ClusterStateMetrics,
     Controller,
+    Executor,
     InlineExecutor,
     PoolCatalogs,
     ProviderReconciler,
     ProviderSingleton,
     RecordingExecutor,
+    SingletonReconciler,
     ThreadExecutor,
     client_request_metrics,
     start_singleton,
@@ -78,8 +81,8 @@ from karpenter.controllers.perform import Performer
 from karpenter.controllers.provisioner import Provisioner
 from karpenter.controllers.static import StaticDeprovisioning, StaticProvisioning
 from karpenter.core.provisioning.provisioner import nomination_period
-from karpenter.core.state.cluster import ClusterState
-from karpenter.kube.client import Client
+from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
+from karpenter.kube.client import Client, Kind
 from karpenter.kube.errors import KubeError
 from karpenter.kube.recorder import Recorder
 from karpenter.kube.rest import Request, untyped
@@ -105,11 +108,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from karpenter.api.meta import Resource
-    from karpenter.base.queue import Work
-    from karpenter.cloud.cloudprovider import NodeClassKind
-    from karpenter.controllers.controller import Executor, SingletonReconciler
-    from karpenter.core.state.cluster import NodeClass, StateEvent
-    from karpenter.kube.client import Kind
 
 # What fails here is mostly a cloud API, which answers a faster retry with throttling.
 _CLAIM_RETRIES = Backoff(first=1.0, cap=60.0)
@@ -347,7 +345,6 @@ class Operator:
 
     @property
     def synced(self) -> bool:
-        """Whether every kind was listed once."""
         return self.store.complete
 
     @property
@@ -508,7 +505,6 @@ class Operator:
             self._register(Controller(buffers, queue=queue), buffers.wakes)
 
     def _add_provider_controllers(self) -> None:
-        """Add the controllers that the provider has of its own."""
         cloud = self._provider
         if not isinstance(cloud, HasControllers):
             return

@@ -15,7 +15,7 @@ import signal
 import socket
 from contextlib import asynccontextmanager
 from pathlib import Path
-from random import SystemRandom
+from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
@@ -39,17 +39,15 @@ from karpenter.kube.errors import (
     Unreachable,
 )
 from karpenter.kube.http import HttpTransport
-from karpenter.kube.leaderelection import LeaderElector, LockName
+from karpenter.kube.leaderelection import LeaderElector, LockName, Terms
 from karpenter.operator.http import Endpoints
 from karpenter.operator.operator import Operator, OperatorDependencies
 from karpenter.telemetry.metrics import Metrics, runtime
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
-    from random import Random
 
     from karpenter.base.clock import Clock
-    from karpenter.kube.leaderelection import Terms
     from karpenter.kube.rest import Transport
     from karpenter.operator.options import Settings
 
@@ -368,7 +366,6 @@ class KubeClusterObjects:
             raise CloudUnreachable(str(error)) from error
 
     async def list(self, kind: type[R]) -> tuple[R, ...]:
-        """Return all objects of a kind."""
         try:
             return (await self._client.list(kind)).items
         except _UNAVAILABLE as error:

@@ -18,27 +18,27 @@ so a new catalog costs a few types and a list of numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from karpenter.api.kinds import ALL_KINDS
-from karpenter.api.meta import explain
+from karpenter.api.meta import Resource, explain
 from karpenter.core.model.catalog import Catalog, InstanceType, VolumePrice
 from karpenter.core.model.requirement import Requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.state.cluster import ClusterState, ClusterView, NodeClass, ObjectDeleted, ObjectUpdated
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from karpenter.api.meta import Resource
-    from karpenter.core.state.cluster import StateEvent
-
+from karpenter.core.state.cluster import (
+    ClusterState,
+    ClusterView,
+    NodeClass,
+    ObjectDeleted,
+    ObjectUpdated,
+    StateEvent,
+)
 
 FORMAT: Final = 3
 """Rises when a record of today could not be read any more."""
@@ -149,7 +149,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 def line_of(event: StateEvent) -> Seen | Lost | Classified | Unclassified:
-    """Return the line that tells of an event."""
     item, there = event.object, isinstance(event, ObjectUpdated)
     if isinstance(item, NodeClass):
         return Classified(node_class=item) if there else Unclassified(node_class=item)
@@ -208,7 +207,6 @@ class CatalogWriter:
 
     @property
     def number(self) -> int:
-        """The number of the catalogue in force."""
         return self._catalogs
 
     def line(self, catalog: Catalog) -> Sold | None:
@@ -326,12 +324,10 @@ class RecordedCluster:
 
     @property
     def store(self) -> ClusterState:
-        """What the operator had seen."""
         assert self._store is not None, "a line was read"
         return self._store
 
     def catalog(self, line: Asked) -> Catalog:
-        """Return the catalogue of a question."""
         return self._catalogs[line.catalog]
 
     def read(self, line: Line) -> None:

@@ -17,9 +17,9 @@ import structlog
 from karpenter import __version__
 from karpenter.base.files import make_private_folder, private
 from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
-from karpenter.core.effects import Announce, Count, Measure, Nominate, RegistrationOutcome
-from karpenter.core.state.cluster import ObjectUpdated
-from karpenter.replay.record import Answered, Asked, CatalogWriter, Done, RecordBegun, line_of
+from karpenter.core.effects import Announce, Count, Effect, Measure, Nominate, RegistrationOutcome
+from karpenter.core.state.cluster import ClusterState, ClusterView, NodeClass, ObjectUpdated, StateEvent
+from karpenter.replay.record import Answered, Asked, CatalogWriter, Done, Line, RecordBegun, line_of
 from karpenter.replay.replay import QUESTIONS, Origin, commands_of, given, outcome_of, view_and_catalog
 
 if TYPE_CHECKING:
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.core.disruption.command import Command
-    from karpenter.core.effects import Effect
-    from karpenter.core.state.cluster import ClusterState, ClusterView, NodeClass, StateEvent
-    from karpenter.replay.record import Line
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -76,7 +73,6 @@ class FlightRecorder:
         self._store.subscribe(self._hear)
 
     def close(self) -> None:
-        """Write what is left."""
         if self._file is not None:
             with _Harmless(self):
                 self._file.close()
@@ -91,7 +87,6 @@ class FlightRecorder:
         return 0
 
     def answered(self, number: int, result: Any, *, cut: bool) -> None:
-        """Write the answer to a question."""
         if self._file is None:
             return
         with _Harmless(self):
@@ -223,7 +218,6 @@ def _all_of(view: ClusterView) -> Iterator[StateEvent]:
 
 
 def _subject(effect: Effect) -> str:
-    """Return the object that an effect is about."""
     if isinstance(effect, Announce):
         return f"{effect.about.kind}/{effect.about.name} {effect.reason}"
     for name in ("name", "pod", "provider_id"):

@@ -22,7 +22,7 @@ import msgspec
 from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
 from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.disruption.settings import DisruptionContext
-from karpenter.core.disruption.validation import ValidCommand, validate
+from karpenter.core.disruption.validation import Validation, ValidCommand, validate
 from karpenter.core.provisioning.provisioner import (
     ProvisioningDecision,
     ProvisioningMemory,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from karpenter.core.disruption.command import Command
-    from karpenter.core.disruption.validation import Validation
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.problem import NewNode
     from karpenter.core.state.cluster import ClusterView
@@ -272,7 +271,6 @@ class Replay:
 
     @property
     def version(self) -> str:
-        """The version that wrote the record."""
         return self._cluster.version
 
     def run(self, lines: Iterable[bytes]) -> Iterator[Replayed]:
@@ -367,7 +365,6 @@ def _text(value: Any) -> str:
 
 
 def _summary(outcome: dict[str, Any]) -> str:
-    """Return what was decided, in a few words."""
     if "claims" in outcome:
         new, placed = len(outcome["claims"]), sum(map(len, outcome["placed"].values()))
         return f"{new} new machines, {placed} pods on nodes, {len(outcome['refusals'])} refused"

@@ -91,11 +91,9 @@ class ShadowAccount:
         self._sampled: datetime | None = None
 
     def of(self, side: Side) -> SideTotals:
-        """Return the sums of one side."""
         return self.real if side == "real" else self.shadow
 
     def begin(self, started: ShadowStarted) -> None:
-        """Begin to count."""
         self._integrated = self._sampled = started.at
         self._write(started)
 
@@ -112,7 +110,6 @@ class ShadowAccount:
             self.sample(now)
 
     def sample(self, now: datetime) -> None:
-        """Write the sums of this moment."""
         self._sampled = now
         self._write(ShadowSample(at=now, real=self.real, shadow=self.shadow))
 
@@ -126,7 +123,6 @@ class ShadowAccount:
         self._write(action)
 
     def evicted(self, side: Side) -> None:
-        """Count a pod that was evicted."""
         self.of(side).evicted += 1
 
     def placed(self, side: Side, seconds: float) -> None:

@@ -24,14 +24,14 @@ from karpenter.api.labels import POD_DELETION_COST, PREFER_NO_SCHEDULE, ZONE
 from karpenter.core.model.catalog import EMPTY
 from karpenter.core.model.resources import CPU, MEMORY, fits, pod_requests, subtract
 from karpenter.core.model.taints import tolerates
-from karpenter.core.provisioning.provisioner import ProvisioningMemory, provision
+from karpenter.core.provisioning.provisioner import ProvisioningMemory, ProvisioningSettings, provision
 from karpenter.core.scheduling.build.daemonset import (
     daemonset_pods,
     expected_daemons,
     remaining_daemon_resources,
 )
 from karpenter.core.state.pod import has_dra_requirements
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.statenode import StateNode, state_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.api.pod import Pod
-    from karpenter.core.provisioning.provisioner import ProvisioningSettings
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.core.state.statenode import StateNode
 
 # What a pod counts for that asks for nothing, and the weights of scores:
 # https://github.com/kubernetes/kubernetes/blob/master/pkg/scheduler/util/pod_resources.go
@@ -126,7 +124,6 @@ def controller_of(pod: Pod) -> str:
 
 
 def _replicas(nodes: Iterable[StateNode], controllers: AbstractSet[str]) -> Counter[tuple[str, str]]:
-    """Return how many pods of controllers each node has."""
     found = ((controller_of(pod), node.name) for node in nodes for pod in node.pods)
     return Counter(each for each in found if each[0] in controllers)
 

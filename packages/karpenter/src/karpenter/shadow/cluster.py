@@ -38,12 +38,24 @@ from karpenter.api.labels import (
     POD_DELETION_COST,
     ZONE,
 )
-from karpenter.api.meta import find_status_condition, is_status_condition_true, status_condition_since
+from karpenter.api.meta import (
+    Resource,
+    find_status_condition,
+    is_status_condition_true,
+    status_condition_since,
+)
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod, PodCondition
 from karpenter.core.disruption.cost import price_of
-from karpenter.core.state.cluster import ClusterState, ObjectDeleted, ObjectUpdated
+from karpenter.core.state.cluster import (
+    ClusterState,
+    ClusterView,
+    NodeClass,
+    ObjectDeleted,
+    ObjectUpdated,
+    StateEvent,
+)
 from karpenter.core.state.pod import (
     is_owned_by_daemonset,
     is_owned_by_node,
@@ -51,25 +63,20 @@ from karpenter.core.state.pod import (
     is_terminal,
     is_unscheduled,
 )
-from karpenter.core.state.statenode import state_nodes
-from karpenter.shadow.account import ShadowAction, ShadowStarted
+from karpenter.core.state.statenode import StateNode, state_nodes
+from karpenter.shadow.account import ShadowAccount, ShadowAction, ShadowStarted, Side
 from karpenter.shadow.binding import bind_pods, controller_of, least_wanted
 from karpenter.shadow.perform import SCHEME, ShadowCloud, delete, node_of
-from karpenter.telemetry.metrics import savings
+from karpenter.telemetry.metrics import Metrics, savings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import CloudProvider, Machine
     from karpenter.controllers.controller import PoolCatalogs
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.provisioning.provisioner import ProvisioningSettings
-    from karpenter.core.state.cluster import ClusterView, NodeClass, StateEvent
-    from karpenter.core.state.statenode import StateNode
-    from karpenter.shadow.account import ShadowAccount, Side
-    from karpenter.telemetry.metrics import Metrics
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -170,7 +177,6 @@ class ShadowCluster:
         self.store.apply(ObjectUpdated(_without_count(item)))
 
     def _hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
-        """Follow one event of the real cluster."""
         item = event.object
         if isinstance(item, Pod):
             if isinstance(event, ObjectDeleted):
@@ -257,7 +263,6 @@ class ShadowCluster:
         self._forget(pod.key)
 
     def _slot_of(self, pod: Pod) -> _Place | None:
-        """Return the place of an evicted pod that this one replaces."""
         slots = self._slots.get(controller_of(pod), [])
         while slots:
             slot = slots.pop(0)
@@ -359,7 +364,6 @@ class ShadowCluster:
         self._show(pod)
 
     def _show(self, pod: Pod) -> None:
-        """Put a pod into the state as it is in the shadow."""
         uid = pod.metadata.uid
         if is_ready(pod) or any(each.restart_count for each in pod.status.container_statuses):
             self._starting.discard(uid)

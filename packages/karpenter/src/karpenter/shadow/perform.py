@@ -15,44 +15,38 @@ their claims. Nothing is launched or terminated anywhere.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import structlog
 
 from karpenter.api.labels import HOSTNAME, MIN_VALUES_RELAXED, NO_EXECUTE, NODEPOOL, UNREGISTERED
-from karpenter.api.meta import ObjectMeta, convert, to_plain
+from karpenter.api.meta import ObjectMeta, Resource, convert, to_plain
 from karpenter.api.node import Node, NodeCondition, NodeSpec, NodeStatus, Taint
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.base.quantity import QuantityError
-from karpenter.cloud.cloudprovider import Machine
+from karpenter.cloud.cloudprovider import CloudProvider, Machine, NodeClassKind, RepairPolicy
 from karpenter.cloud.errors import InsufficientCapacity, LaunchRefused, MachineNotFound
 from karpenter.controllers.eviction import SEVERAL_BUDGETS
 from karpenter.controllers.perform import Performer
-from karpenter.core.model.catalog import choices, labels_of
+from karpenter.core.model.catalog import Catalog, choices, labels_of
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.resources import parse_resources, render_resources
-from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
+from karpenter.core.state.cluster import ClusterState, ObjectDeleted, ObjectUpdated
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.kube.errors import Cause, Status, StatusDetails, status_error_of
-from karpenter.kube.rest import EVERYTHING, Page
+from karpenter.kube.rest import EVERYTHING, Page, Preconditions, Selection
 from karpenter.kube.rest import evict as request_eviction
 from karpenter.telemetry.metrics import claims
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
 
-    from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
-    from karpenter.cloud.cloudprovider import CloudProvider, NodeClassKind, RepairPolicy
     from karpenter.core.effects import Amend, Announce, CreateClaim, DeleteObject
-    from karpenter.core.model.catalog import Catalog
-    from karpenter.core.state.cluster import ClusterState
-    from karpenter.kube.rest import Preconditions, Selection
     from karpenter.shadow.cluster import ShadowCluster
 
 SCHEME: Final = "shadow:///"
@@ -79,7 +73,6 @@ class ShadowCloud:
 
     @property
     def name(self) -> str:
-        """The name of the real provider."""
         return self._provider.name
 
     @property
@@ -137,17 +130,14 @@ class ShadowCloud:
             raise MachineNotFound(provider_id)
 
     async def get(self, provider_id: str) -> Machine:
-        """Return a machine."""
         if provider_id not in self._machines:
             raise MachineNotFound(provider_id)
         return self._machines[provider_id]
 
     async def list(self) -> tuple[Machine, ...]:
-        """Return all machines of the shadow."""
         return tuple(self._machines.values())
 
     async def catalog(self, pool: NodePool) -> Catalog:
-        """Return what the real provider sells."""
         return await self._provider.catalog(pool)
 
     async def drift(self, claim: NodeClaim) -> str:

@@ -262,7 +262,6 @@ def _case(real: _Decision | None, shadow: _Decision | None) -> ShadowCase:
 
 
 def sentence(report: ShadowReport) -> str:
-    """Return the sum in one sentence."""
     money = f"${abs(report.saved):,.2f} {'less' if report.saved >= 0 else 'more'}"
     share = f"({-report.saved_percent:+.1f} %)"
     pods = f"{abs(report.evicted_fewer):,} pods {'fewer' if report.evicted_fewer >= 0 else 'more'}"

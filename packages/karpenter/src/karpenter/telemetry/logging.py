@@ -113,7 +113,6 @@ class Sampler(logging.Filter):
         self._seen: dict[tuple[int, str], int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether this line is written."""
         second = int(self._clock.monotonic())
         if second != self._second:
             self._second = second
@@ -210,7 +209,6 @@ class _Handler(logging.StreamHandler[TextIO]):
         self.setFormatter(formatter)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  the name that logging calls
-        """Write that a line was lost."""
         error = sys.exc_info()[1]
         for stream in self._faults:
             try:
@@ -229,7 +227,6 @@ class _Line(logging.Formatter):
         self._console = structlog.dev.ConsoleRenderer(colors=_has_colours(stream)) if text else None
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
         event, facts = _event(record)
         head = {"level": _level(record), "time": render_time(self._clock.now()), "logger": record.name}
         shown = hide(facts) | _failure(record)

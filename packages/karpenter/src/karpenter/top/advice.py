@@ -8,7 +8,7 @@ What Karpenter did last is read from its Events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -20,8 +20,6 @@ from karpenter.why.nodes import node_sentence
 from karpenter.why.pods import waiting_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from karpenter.api.cluster import Event
     from karpenter.api.pod import Pod
     from karpenter.core.disruption.disrupt import DisruptionDecision
@@ -85,7 +83,6 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def going(self) -> int:
-        """How many nodes would go now."""
         return sum(each.goes for each in self.nodes.values())
 
 

@@ -29,25 +29,21 @@ from karpenter.cloud.catalogs.ec2.data import currency_of, load_data
 from karpenter.cloud.catalogs.ec2.volumes import node_class_of
 from karpenter.cloud.catalogs.load import AWS
 from karpenter.controllers.informer import ALWAYS, FOR_DEVICES, FOR_OVERLAYS
-from karpenter.core.state.cluster import ClusterState, ObjectDeleted, ObjectUpdated
+from karpenter.core.state.cluster import ClusterState, ClusterView, ObjectDeleted, ObjectUpdated
 from karpenter.kube.errors import Forbidden, NotFound
-from karpenter.kube.informer import Informer, InformerUpdate
+from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
 from karpenter.kube.rest import Selection
-from karpenter.top.advice import KARPENTER, last_decisions
+from karpenter.top.advice import KARPENTER, Advice, LastDecision, last_decisions
 from karpenter.top.model import RowCache
 from karpenter.top.prices import catalog_for, prices_of
-from karpenter.top.snapshot import take
+from karpenter.top.snapshot import TopOptions, TopSnapshot, take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from karpenter.api.meta import Resource
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.state.cluster import ClusterView
     from karpenter.kube.client import Client
-    from karpenter.kube.informer import InformerEvent
-    from karpenter.top.advice import Advice, LastDecision
-    from karpenter.top.snapshot import TopOptions, TopSnapshot
 
     Adviser: TypeAlias = Callable[[ClusterView, Catalog, datetime], Advice]
 
@@ -77,21 +73,15 @@ class TopFeed(Protocol):
         """Begin; returns once the whole cluster is known."""
         ...
 
-    async def stop(self) -> None:
-        """End."""
-        ...
+    async def stop(self) -> None: ...
 
-    def view(self) -> ClusterView:
-        """Return the cluster as it is now."""
-        ...
+    def view(self) -> ClusterView: ...
 
     def decisions(self) -> Sequence[LastDecision]:
         """Return what Karpenter did last, the newest first."""
         ...
 
-    def notes(self) -> Sequence[str]:
-        """Return what could not be read."""
-        ...
+    def notes(self) -> Sequence[str]: ...
 
 
 class StaticFeed:
@@ -104,22 +94,17 @@ class StaticFeed:
     ) -> None:
         self._view, self._notes, self._events = view, notes, events
 
-    async def start(self) -> None:
-        """Begin."""
+    async def start(self) -> None: ...
 
-    async def stop(self) -> None:
-        """End."""
+    async def stop(self) -> None: ...
 
     def view(self) -> ClusterView:
-        """Return the cluster."""
         return self._view
 
     def decisions(self) -> Sequence[LastDecision]:
-        """Return what Karpenter did last."""
         return self._events
 
     def notes(self) -> Sequence[str]:
-        """Return what could not be read."""
         return self._notes
 
 
@@ -150,16 +135,13 @@ class LiveFeed:
         await asyncio.gather(*(informer.wait_synced() for informer in self._informers))
 
     async def stop(self) -> None:
-        """End every watch, and the connection."""
         await self._supervisor.stop()
         await self._client.close()
 
     def view(self) -> ClusterView:
-        """Return the cluster as it is now."""
         return self._state.view()
 
     def decisions(self) -> Sequence[LastDecision]:
-        """Return what Karpenter did last."""
         if self._told is None:
             self._told = last_decisions(self._events.values())
         return self._told
@@ -275,7 +257,6 @@ class TopMonitor:
         self._price()
 
     def _price(self) -> None:
-        """Price every node anew."""
         assert self._source is not None
         price = prices_of(self._catalog, self._source.region, self._source.fees)
         self._rows = RowCache(price, self.currency)
@@ -295,7 +276,6 @@ class TopMonitor:
         return True
 
     async def stop(self) -> None:
-        """End."""
         await self._feed.stop()
 
     async def advise(self) -> bool:
@@ -318,7 +298,6 @@ class TopMonitor:
         return True
 
     def take(self, options: TopOptions, *, words: str = "") -> TopSnapshot:
-        """Return what is to be shown now."""
         view = self._feed.view()
         notes = [*self._feed.notes(), *([self._problem] if self._problem else [])]
         if self._source is not None and self._source.problem:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from karpenter.top.model import SORTS, NodeSort
+from karpenter.top.model import SORTS, NodeRow, NodeSort
 from karpenter.top.text import (
     GREY,
     NO_DECISIONS,
@@ -30,9 +30,6 @@ from karpenter.top.text import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import RenderableType
-
-    from karpenter.top.model import NodeRow
     from karpenter.top.snapshot import TopOptions, TopSnapshot
     from karpenter.top.table import TableData
 
@@ -70,22 +67,18 @@ class TopFrame:
         self.is_helping = self.is_typing = False
 
     def turn(self, pages: int) -> None:
-        """Show another page."""
         self.page = max(0, min(self.page + pages, self.pages - 1))
 
     def next_view(self) -> None:
-        """List something else."""
         self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
         self.page = 0
 
     def next_sort(self) -> None:
-        """Sort by the next of what rows can be sorted by."""
         by = self.options.order.by
         following = SORTS[(SORTS.index(by) + 1) % len(SORTS)] if by in SORTS else SORTS[0]
         self._sort(NodeSort(following, following not in _TEXTS))
 
     def reverse(self) -> None:
-        """Turn the order round."""
         order = self.options.order
         self._sort(NodeSort(order.by, not order.descending))
 
@@ -113,7 +106,6 @@ class TopFrame:
         return True
 
     def draw(self, snapshot: TopSnapshot, width: int, height: int) -> RenderableType:
-        """Return the whole screen."""
         if self.is_helping:
             lines = [Text.assemble((f"{keys:<20}", "bold"), told) for keys, told in HELP]
             return Group(Text("karpenter top", "bold"), Text(""), *lines)
@@ -156,7 +148,6 @@ class TopFrame:
         return rows[self.page * most : (self.page + 1) * most]
 
     def _turn_to(self, page: int, pages: int) -> None:
-        """Show a page, or the nearest that there is."""
         self.pages = pages
         self.page = max(0, min(page, pages - 1))
 

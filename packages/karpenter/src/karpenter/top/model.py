@@ -9,8 +9,8 @@ node is shown, so that the sums are those of the rows. How a row looks is decide
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -29,15 +29,11 @@ from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.core.model.resources import PODS, merge, pod_requests
 from karpenter.core.model.selectors import Selector, SelectorCondition, SelectorError
 from karpenter.core.state.pod import is_active
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.statenode import StateNode, state_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from datetime import timedelta
-
     from karpenter.api.pod import Pod
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.core.state.statenode import StateNode
 
     Priced: TypeAlias = Callable[["NodeRow"], float | None]
 
@@ -154,7 +150,6 @@ class RowCache:
         self._known: dict[str, tuple[StateNode, NodeRow]] = {}
 
     def rows(self, view: ClusterView) -> list[NodeRow]:
-        """Return a row for each node of a view."""
         fresh: dict[str, tuple[StateNode, NodeRow]] = {}
         for node in state_nodes(view):
             known = self._known.get(node.name)
@@ -168,7 +163,6 @@ class RowCache:
 
 
 def node_rows(view: ClusterView, price: Priced) -> list[NodeRow]:
-    """Return a row for each node of a view."""
     return RowCache(price).rows(view)
 
 
@@ -242,7 +236,6 @@ def _waiting_since(node: StateNode) -> datetime | None:
 
 
 def waiting_pods(view: ClusterView) -> list[Pod]:
-    """Return the pods that have no node."""
     return [pod for pod in view.pods.values() if not pod.spec.node_name and is_active(pod)]
 
 

@@ -19,14 +19,13 @@ from karpenter.cloud.catalogs.ec2.data import load_data
 from karpenter.cloud.catalogs.ec2.instancetypes import spot_price
 from karpenter.cloud.catalogs.load import AWS, KWOK
 from karpenter.doctor.labels import region_of
-from karpenter.top.model import FARGATE
+from karpenter.top.model import FARGATE, NodeRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.top.model import NodeRow
 
 _FARGATE: Final = re.compile(r"(?P<cpu>[\d.]+)vCPU-(?P<memory>[\d.]+)GB")
 # Linux on x86 in us-east-1, per hour: https://aws.amazon.com/fargate/pricing/

@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.text import Text
-from textual.app import App
-from textual.binding import Binding
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
 from karpenter.kube.errors import KubeError
@@ -23,8 +23,6 @@ from karpenter.top.frame import TopFrame
 
 if TYPE_CHECKING:
     from textual import events
-    from textual.app import ComposeResult
-    from textual.binding import BindingType
 
     from karpenter.top.feed import TopMonitor
     from karpenter.top.snapshot import TopOptions
@@ -75,7 +73,6 @@ class TopScreen(App[str]):
         self._own_tasks: list[asyncio.Task[None]] = []
 
     def compose(self) -> ComposeResult:
-        """Return the one widget."""
         yield Static(Text(STARTING), id="frame")
 
     def on_mount(self) -> None:
@@ -96,7 +93,6 @@ class TopScreen(App[str]):
             await asyncio.sleep(_REFRESH)
 
     async def on_unmount(self) -> None:
-        """End what was begun."""
         for task in self._own_tasks:
             task.cancel()
             with suppress(asyncio.CancelledError):
@@ -104,7 +100,6 @@ class TopScreen(App[str]):
         await self.monitor.stop()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Draw anew in the new size."""
         del event
         self.call_after_refresh(self.draw)
 
@@ -121,22 +116,18 @@ class TopScreen(App[str]):
             self.draw()
 
     def action_leave(self) -> None:
-        """End, where q is no letter."""
         self.exit()
 
     def action_end(self) -> None:
-        """End."""
         self.exit()
 
     async def action_back(self) -> None:
-        """Leave what is open, or end."""
         if self.frame.back():
             self.draw()
         else:
             self.exit()
 
     def action_turn(self, pages: int) -> None:
-        """Show another page."""
         self.frame.turn(pages)
         self.draw()
 
@@ -146,12 +137,10 @@ class TopScreen(App[str]):
         self.draw()
 
     def action_filter(self) -> None:
-        """Let words be typed."""
         self.frame.is_typing = True
         self.draw()
 
     def action_help(self) -> None:
-        """Say what the keys do."""
         self.frame.is_helping = not self.frame.is_helping
         self.draw()
 

@@ -95,7 +95,6 @@ def take(
 
 
 def snapshot_data(snapshot: TopSnapshot, options: TopOptions) -> dict[str, Any]:
-    """Return a snapshot as plain data."""
     sums, advice = snapshot.totals, snapshot.advice
     return {
         "kind": "Top",

@@ -19,7 +19,7 @@ import msgspec
 from rich import box
 from rich.cells import cell_len
 from rich.color import Color
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.style import Style
 from rich.table import Table
@@ -28,7 +28,6 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import RenderableType
 
 DEFAULT_STYLE: Final = ("#04B575", "#FFFF00", "#FF0000")
 """Colours of what is well used, used in part, and hardly used."""
@@ -247,7 +246,6 @@ class TableData(msgspec.Struct, frozen=True):
     rows: tuple[tuple[Cell, ...], ...]
 
     def table(self, width: int, *, heading: bool = True) -> RenderableType:
-        """Return the whole table."""
         return fitted(self.columns, self.rows, width, heading=heading)
 
     def pages(self, width: int, room: int) -> list[TableData]:

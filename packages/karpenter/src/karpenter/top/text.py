@@ -8,24 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.core.model.resources import MEMORY, PODS, human_amount
-from karpenter.top.model import GPU, age, amount_of, label_text
-from karpenter.top.table import FittedColumn, TableData, UsageBar, fit, fitted, share_style
+from karpenter.top.model import GPU, NodeRow, age, amount_of, label_text
+from karpenter.top.table import Cell, FittedColumn, TableData, UsageBar, fit, fitted, share_style
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from rich.console import RenderableType
-
     from karpenter.top.advice import Advice, PendingPod
-    from karpenter.top.model import NodeRow
     from karpenter.top.snapshot import TopOptions, TopSnapshot
-    from karpenter.top.table import Cell
 
 NO_NODES: Final = "Waiting for update or no nodes found..."
 NO_DECISIONS: Final = "no decisions of Karpenter in the Events of this cluster"
@@ -118,7 +114,6 @@ def _amount(resource: str, amount: int) -> str:
 def node_table(
     rows: Sequence[NodeRow], options: TopOptions, width: int, *, now: datetime, advice: Advice | None = None
 ) -> RenderableType:
-    """Return the table of some nodes."""
     columns = (
         _NAME,
         FittedColumn(),
@@ -156,7 +151,6 @@ def _lines(row: NodeRow, options: TopOptions, now: datetime, advice: Advice | No
 
 
 def _rest(row: NodeRow, options: TopOptions, now: datetime, advice: Advice | None) -> list[Cell]:
-    """Return the cells after the bar."""
     price = row.price if options.pricing else None
     kind = row.instance_type or "-"
     way = _CAPACITY.get(row.capacity_type, row.capacity_type) or "-"
@@ -235,7 +229,6 @@ def pending_table(pods: Sequence[PendingPod], *, cut: bool = False) -> TableData
 
 
 def decision_table(snapshot: TopSnapshot) -> TableData:
-    """Return what Karpenter did last."""
     columns = (
         FittedColumn(title="ago", right=True),
         FittedColumn(title="decision"),
@@ -255,7 +248,6 @@ def decision_table(snapshot: TopSnapshot) -> TableData:
 
 
 def last_line(snapshot: TopSnapshot) -> Text:
-    """Return the last decision in one line."""
     if not snapshot.decisions:
         return Text(NO_DECISIONS, "bright_black")
     last = snapshot.decisions[0]

@@ -7,7 +7,7 @@ is tried by asking them again with the change made. What a command prints of it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -18,14 +18,11 @@ from karpenter.core.model.catalog import Catalog
 from karpenter.core.provisioning.provisioner import ProvisioningDecision
 from karpenter.core.state.cluster import ClusterView
 from karpenter.core.state.pod import is_unscheduled
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.statenode import StateNode, state_nodes
 from karpenter.replay.record import Done
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from karpenter.api.pod import Pod
-    from karpenter.core.state.statenode import StateNode
 
 Provision: TypeAlias = Callable[[ClusterView], ProvisioningDecision]
 Disrupt: TypeAlias = Callable[[ClusterView], DisruptionDecision]
@@ -94,7 +91,6 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_pod(view: ClusterView, pod: Pod) -> ClusterView:
-    """Return the view with a pod changed."""
     return msgspec.structs.replace(view, pods={**view.pods, pod.key: pod})
 
 
@@ -104,7 +100,6 @@ def with_pools(view: ClusterView, names: Iterable[str]) -> ClusterView:
 
 
 def without_pods(view: ClusterView, keys: Iterable[str]) -> ClusterView:
-    """Return the view without some pods."""
     gone = frozenset(keys)
     pods = {key: pod for key, pod in view.pods.items() if key not in gone}
     return msgspec.structs.replace(view, pods=pods)

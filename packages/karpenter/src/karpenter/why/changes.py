@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.api.pod import Toleration
+from karpenter.api.pod import Pod, PodSpec, Toleration
 from karpenter.core.model.resources import (
     CPU,
     MEMORY,
@@ -24,7 +24,7 @@ from karpenter.core.model.resources import (
 from karpenter.core.model.taints import first_untolerated
 from karpenter.core.scheduling.build.build import pool_usage
 from karpenter.core.state.statenode import state_nodes
-from karpenter.why.answer import HelpfulChange, alone, place_of, with_pod, with_pools
+from karpenter.why.answer import HelpfulChange, Inquiry, alone, place_of, with_pod, with_pools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     from karpenter.api.meta import ResourceList
     from karpenter.api.node import Taint
     from karpenter.api.nodepool import NodePool
-    from karpenter.api.pod import Pod, PodSpec
     from karpenter.core.scheduling.problem import Reason
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.why.answer import Inquiry
 
 _MIB: Final = 1024**2
 _GIB: Final = 1024**3

@@ -8,12 +8,12 @@ at which windows of its NodePool open or close, at most a year ahead.
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.api.meta import find_status_condition
-from karpenter.core.disruption.budgets import budget_usage, headroom, read_budgets
+from karpenter.core.disruption.budgets import BudgetWindow, budget_usage, headroom, read_budgets
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.effects import CreateClaim
@@ -21,21 +21,17 @@ from karpenter.core.lifecycle.conditions import INITIALIZED, LAUNCHED, REGISTERE
 from karpenter.core.lifecycle.liveness import REGISTRATION_TIMEOUT
 from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.core.state.pod import is_unscheduled
-from karpenter.core.state.statenode import state_nodes
-from karpenter.why.answer import Explanation, PoolMiss, place_of, with_pools
+from karpenter.core.state.statenode import StateNode, state_nodes
+from karpenter.why.answer import Explanation, Inquiry, PoolMiss, place_of, with_pools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
 
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
-    from karpenter.core.disruption.budgets import BudgetWindow
     from karpenter.core.disruption.command import Command, KeptNode
-    from karpenter.core.state.statenode import StateNode
     from karpenter.replay.record import Done
-    from karpenter.why.answer import Inquiry
 
 _AHEAD: Final = timedelta(days=366)
 _MOST_MOMENTS: Final = 2000
@@ -105,7 +101,6 @@ def _bought(inquiry: Inquiry, node: StateNode) -> Iterator[str]:
 
 
 def _is_creation(done: Done, claim: NodeClaim) -> bool:
-    """Whether a creation that was recorded is that of a NodeClaim."""
     name = done.about.partition("/")[2]
     if name == claim.name:
         return True
@@ -127,7 +122,6 @@ def _runs(node: StateNode) -> Iterator[str]:
 
 
 def _owner(pod: Pod) -> str:
-    """Return the workload that a pod belongs to, or the pod itself."""
     for each in pod.metadata.owner_references:
         if each.controller:
             return f"{each.kind} {pod.namespace}/{each.name}"

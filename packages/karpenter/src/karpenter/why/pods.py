@@ -17,7 +17,7 @@ from karpenter.core.scheduling.build.build import as_pool, pool_usage
 from karpenter.core.scheduling.encode.preferences import relaxations
 from karpenter.core.scheduling.solve import limit_sentence
 from karpenter.core.state.statenode import state_nodes
-from karpenter.why.answer import Explanation, PoolMiss, place_of, with_pod, with_pools, without_pods
+from karpenter.why.answer import Explanation, Inquiry, PoolMiss, place_of, with_pod, with_pools, without_pods
 from karpenter.why.changes import changes, limit_needed, nearest_miss
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from karpenter.core.provisioning.provisioner import ProvisioningDecision
     from karpenter.core.scheduling.problem import NewNode, Reason
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.why.answer import Inquiry
 
 
 def explain_pod(inquiry: Inquiry, pod: Pod) -> Explanation:

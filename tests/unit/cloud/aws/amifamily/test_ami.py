@@ -66,7 +66,6 @@ def custom(*terms: dict[str, Any]) -> dict[str, Any]:
 
 
 def ids(found: tuple[FoundImage, ...]) -> list[str]:
-    """Return the ids of images."""
     return [each.id for each in found]
 
 

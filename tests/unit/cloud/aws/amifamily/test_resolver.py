@@ -61,7 +61,6 @@ def cooked(
     region: str = "us-west-2",
     **spec: Any,
 ) -> tuple[ResolvedLaunchTemplate, ...]:
-    """Return the launch templates for a claim of a class."""
     found = resolved(**spec)
     found = msgspec.structs.replace(
         found, status=msgspec.structs.replace(found.status, capacity_reservations=reservations)
@@ -83,7 +82,6 @@ def cooked(
 
 
 def data(*types: str, **more: Any) -> dict[str, Any]:
-    """Return what the only template says."""
     (only,) = cooked(*types, **more)
     return only.template.template_data()
 

@@ -51,7 +51,6 @@ def wanting(*requirements: NodeRequirement, **more: Any) -> NodeClaim:
 
 
 def launched(wanted: NodeClaim, **spec: Any) -> Machine:
-    """Launch a machine."""
     return world().launching(lambda provider: provider.launch(wanted), **spec)
 
 

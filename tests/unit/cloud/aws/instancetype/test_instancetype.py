@@ -33,7 +33,6 @@ def reservation(**more: Any) -> CapacityReservation:
 
 
 def group(strategy: str = "cluster", partitions: int = 0) -> PlacementGroup:
-    """Return a placement group."""
     return PlacementGroup(id="pg-1", name="group", strategy=strategy, partitions=partitions)
 
 
@@ -163,7 +162,6 @@ def test_spot_costs_what_on_demand_does_until_spot_prices_come() -> None:
 
 
 def reserved(kind: InstanceType | None) -> list[tuple[str, float, bool, str]]:
-    """Return the reserved offerings of a type."""
     assert kind is not None
     return [
         (each.zone, each.price, each.available, each.reservation_id)

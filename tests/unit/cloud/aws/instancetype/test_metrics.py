@@ -21,7 +21,6 @@ M5 = next(each for each in load_data().types if each.name == "m5.large")
 
 
 def offering(kind: str, *, available: bool = True, price: float = 1.0, zone: str = "a") -> Offering:
-    """Return an offering."""
     labels = Requirements.of(
         [
             requirement("karpenter.sh/capacity-type", "In", [kind]),
@@ -32,7 +31,6 @@ def offering(kind: str, *, available: bool = True, price: float = 1.0, zone: str
 
 
 def catalog(*offerings: Offering) -> Catalog:
-    """Return a catalogue of one type."""
     kind = InstanceType(
         name="m5.large", requirements=Requirements.of([]), offerings=offerings, capacity={}, overhead={}
     )
@@ -46,15 +44,12 @@ class Sellers:
         self.catalogs = catalogs
 
     async def catalog(self, wanted: NodePool) -> Catalog:
-        """Return what a pool may buy."""
         if wanted.name not in self.catalogs:
             raise NodeClassNotReady(node_class="default")
         return self.catalogs[wanted.name]
 
 
 def shown(provider: Any, *pools: str, reserved: bool = True, rounds: int = 1) -> Metrics:
-    """Return the instruments after some rounds."""
-
     async def main(clock: VirtualClock) -> Metrics:
         provider_metrics, metrics = instrumented(clock)
         store = InstanceTypeStore(ScriptedAws())
@@ -74,7 +69,6 @@ def shown(provider: Any, *pools: str, reserved: bool = True, rounds: int = 1) ->
 
 
 def labels(kind: str, zone: str = "a") -> dict[str, str]:
-    """Return the labels of a series."""
     return {"instance_type": "m5.large", "capacity_type": kind, "zone": zone}
 
 

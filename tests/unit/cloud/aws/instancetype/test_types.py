@@ -29,7 +29,6 @@ def amounts(kind: InstanceTypeInfo, wanted: Traits, discovered: int | None = Non
 
 
 def left(kind: InstanceTypeInfo, wanted: Traits) -> dict[str, int]:
-    """Return what pods get."""
     found = amounts(kind, wanted)
     return {name: amount - found.overhead.get(name, 0) for name, amount in found.capacity.items()}
 

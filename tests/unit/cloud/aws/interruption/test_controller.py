@@ -65,7 +65,6 @@ class Post:
         self.claims = InstanceClaims(seen(*claims))
 
     async def told(self) -> tuple[Interruption, ...]:
-        """Return what the next messages tell."""
         return await self.queue.wait(self.claims)
 
     def deleted(self) -> list[str]:

@@ -1,8 +1,8 @@
 """Machines that EC2 calls unwell: which are acted on, how, and how they are counted."""
 
 from collections.abc import Mapping
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -15,9 +15,6 @@ from karpenter.core.effects import Amend, DeleteObject, Step
 from karpenter.telemetry.metrics import Metrics
 from karpenter_local.virtual import VirtualClock
 from tests.unit.cloud.aws.scripted import NOW, ScriptedAws, instrumented, joined, launched, seen, virtually
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 
 def failed(seconds: float) -> dict[str, Any]:

@@ -17,7 +17,6 @@ HEALTH = "AWS Health Event"
 
 
 def event(detail_type: str, detail: Any, *, source: str = "aws.ec2", version: str = "0") -> dict[str, Any]:
-    """Return an event as EventBridge sends it."""
     return {
         "version": version,
         "id": "event-1",
@@ -37,7 +36,6 @@ def of_state(state: str) -> dict[str, Any]:
 
 
 def of_health(*instances: str, service: str = "EC2", category: str = "scheduledChange") -> dict[str, Any]:
-    """Return an event of AWS Health."""
     detail = {
         "service": service,
         "eventTypeCategory": category,

@@ -63,7 +63,6 @@ def sound() -> Iterator[None]:
 
 
 def reconciled(found: EC2NodeClass | None, *claims: NodeClaim) -> Step:
-    """Return what is due for a class."""
     if found is not None:
         world().objects.put(found)
 

@@ -1,6 +1,6 @@
 """Hashes of classes: when they are written, and when claims are stamped anew."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,10 +14,7 @@ from karpenter.cloud.aws.nodeclass.hash import NodeClassHashController
 from karpenter.core.effects import Amend
 from karpenter.core.state.cluster import NodeClass, ObjectDeleted, ObjectUpdated
 from tests.unit.cloud.aws.scripted import NOW, launched, of_another, seen
-from tests.unit.cloud.aws.world import shared_world, simple_class
-
-if TYPE_CHECKING:
-    from tests.unit.cloud.aws.world import World
+from tests.unit.cloud.aws.world import World, shared_world, simple_class
 
 DRIFTED = Condition(type="Drifted", status="True", reason="Drifted")
 

@@ -43,7 +43,6 @@ def resolved(given: dict[str, str] | None = None, **spec: Any) -> ResolvedStatus
 
 
 def condition(found: ResolvedStatus, kind: str) -> Condition:
-    """Return one condition."""
     return next(each for each in found.status.conditions if each.type == kind)
 
 

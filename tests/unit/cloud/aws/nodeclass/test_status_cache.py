@@ -22,7 +22,6 @@ class Counting(ObjectsInMemory):
     reads = 0
 
     async def get(self, kind: type[R], name: str, *, namespace: str = "") -> R | None:
-        """Return an object, and count."""
         self.reads += 1
         return await super().get(kind, name, namespace=namespace)
 

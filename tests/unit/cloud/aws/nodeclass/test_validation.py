@@ -171,7 +171,6 @@ def calls_of(change: Any, *, wait: float = 0.0) -> int:
 
 
 def annotated(found: EC2NodeClass, **annotations: str) -> EC2NodeClass:
-    """Return a class with annotations."""
     metadata = msgspec.structs.replace(found.metadata, annotations=annotations)
     return msgspec.structs.replace(found, metadata=metadata)
 

@@ -6,16 +6,13 @@ in order, so that what a resource is tagged with is known from the call that mad
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
 
 from karpenter_local.aws.account import RecordedCall
 from tests.unit.cloud.aws.policy.evaluator import Request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 REGION: Final = "us-west-2"
 _TAG_SPEC: Final = re.compile(r"TagSpecifications?\.(\d+)\.(ResourceType|Tags?\.(\d+)\.(Key|Value))")

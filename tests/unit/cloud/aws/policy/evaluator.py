@@ -43,7 +43,6 @@ def uses(policies: Mapping[str, Any], request: Request) -> set[Use]:
 
 
 def granted(policies: Mapping[str, Any]) -> set[Use]:
-    """Return every action of every statement."""
     return {
         Use(name, statement["Sid"], action)
         for name, document in policies.items()

@@ -8,7 +8,6 @@ from tests.unit.cloud.aws.policy.evaluator import Request, Use, granted, uses
 
 
 def policy(condition: dict[str, Any] | None = None, **statement: Any) -> dict[str, Any]:
-    """Return a policy of one statement."""
     one: dict[str, Any] = {"Sid": "s", "Effect": "Allow", "Action": "ec2:Do", "Resource": "*", **statement}
     if condition is not None:
         one["Condition"] = condition

@@ -2,7 +2,7 @@
 
 import json
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,12 +22,9 @@ from karpenter.cloud.cloudprovider import Machine
 from tests.unit.cloud.aws.interruption.test_messages import of_state
 from tests.unit.cloud.aws.nodeclass.test_controller import kept
 from tests.unit.cloud.aws.policy.authorizing import Authorized, Gate
-from tests.unit.cloud.aws.policy.evaluator import granted, uses
+from tests.unit.cloud.aws.policy.evaluator import Use, granted, uses
 from tests.unit.cloud.aws.scripted import launched, seen
 from tests.unit.cloud.aws.world import CLUSTER, World, claim, node_class, pool, requirement
-
-if TYPE_CHECKING:
-    from tests.unit.cloud.aws.policy.evaluator import Use
 
 CHANGING = {
     "AddRoleToInstanceProfile",

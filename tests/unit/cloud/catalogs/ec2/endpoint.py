@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from botocore.model import ListShape, StructureShape
+from botocore.model import ListShape, Shape, StructureShape
 from botocore.session import get_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from botocore.model import Shape
 
 EC2 = get_session().get_service_model("ec2")
 
@@ -76,7 +75,7 @@ def serving(aws: Aws) -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name is inherited
-            """Say nothing."""
+            ...
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

@@ -69,7 +69,6 @@ def spot(name: str, zone: str, dollars: str, hour: int = 1) -> dict[str, Any]:
 
 
 def sold(name: str, zone: str) -> dict[str, Any]:
-    """Return an entry of the offerings."""
     return {"InstanceType": name, "LocationType": "availability-zone", "Location": zone}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from karpenter.api import labels
 from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.cluster import Namespace, Service
-from karpenter.api.meta import convert
+from karpenter.api.meta import Resource, convert
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodeoverlay import NodeOverlay
@@ -20,16 +20,12 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import PodTemplate, TopologySpreadConstraint
 from karpenter.api.workloads import DaemonSet
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble, build_problem
+from karpenter.core.scheduling.build.build import BuiltProblem, SchedulingPolicy, assemble, build_problem
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import state_nodes
 from karpenter_local.testing.builders import manifest_pod
 from tests.unit.core.scheduling.build.catalogue import CATALOG, machine
-
-if TYPE_CHECKING:
-    from karpenter.api.meta import Resource
-    from karpenter.core.scheduling.build.build import BuiltProblem
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -45,7 +41,6 @@ def node(name: str, cpu: str = "4", **meta: Any) -> Node:
 
 
 def pool(name: str = "default", **spec: Any) -> NodePool:
-    """Return a pool."""
     template = {"spec": {"nodeClassRef": REF, "requirements": []}}
     return convert({"metadata": {"name": name}, "spec": {"template": template, **spec}}, NodePool)
 
@@ -216,7 +211,6 @@ def test_reserved_capacity_is_behind_a_gate(gate: bool, expected: list[str]) -> 
 
 
 def daemon_set(cpu: str) -> DaemonSet:
-    """Return a daemon."""
     template = {"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": cpu}}}]}}
     return convert(
         {"metadata": {"name": "d", "namespace": "shop"}, "spec": {"template": template}}, DaemonSet

@@ -48,7 +48,6 @@ def pool(
 
 
 def node_class(*, ready: bool | None = None, reason: str = "", deleting: bool = False) -> NodeClass:
-    """Return the node class of the pool."""
     return NodeClass(
         group="example.com", kind="ThingClass", name="main", ready=ready, reason=reason, deleting=deleting
     )

@@ -21,7 +21,6 @@ from karpenter.core.state.statenode import StateNode
 
 
 def node(name: str = "node-1", **allocatable: str) -> Node:
-    """Return a node with room."""
     return convert({"metadata": {"name": name}, "status": {"allocatable": allocatable}}, Node)
 
 
@@ -73,7 +72,6 @@ def test_the_order_of_nodes() -> None:
 
 
 def csi(*drivers: dict[str, Any]) -> CSINode:
-    """Return what a node can attach."""
     return convert({"metadata": {"name": "node-1"}, "spec": {"drivers": list(drivers)}}, CSINode)
 
 

@@ -11,6 +11,7 @@ from karpenter.api.meta import convert
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.core.scheduling.build.build import (
     OverlaidTypes,
+    ParsedOverlay,
     adjusted_price,
     apply_overlays,
     parse_overlays,
@@ -21,8 +22,6 @@ from tests.unit.core.scheduling.build.catalogue import CATALOG, machine
 if TYPE_CHECKING:
     from karpenter.core.model.catalog import InstanceType
 
-if TYPE_CHECKING:
-    from karpenter.core.scheduling.build.build import ParsedOverlay
 
 RULES = CATALOG.label_rules
 GPU = "example.com/gpu"
@@ -36,12 +35,10 @@ def an_overlay(name: str, /, *requirements: tuple[str, str, *tuple[str, ...]], *
 
 
 def corrections(*overlays: NodeOverlay) -> list[ParsedOverlay]:
-    """Return overlays as corrections, heaviest first."""
     return parse_overlays(overlays, RULES)[0]
 
 
 def applied(*overlays: NodeOverlay, pool: str = "default", **own: str) -> OverlaidTypes:
-    """Return the catalogue after some overlays."""
     return apply_overlays(pool, own, CATALOG.types, corrections(*overlays))
 
 

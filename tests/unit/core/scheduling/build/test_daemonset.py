@@ -39,7 +39,6 @@ def asking(cpu: str, **spec: object) -> dict[str, Any]:
 
 
 def daemon_set(name: str = "agent", **spec: object) -> DaemonSet:
-    """Return a DaemonSet with a template."""
     template = {"metadata": {"labels": {"app": name}}, "spec": spec}
     return convert(
         {"metadata": {"name": name, "namespace": "sys"}, "spec": {"template": template}}, DaemonSet
@@ -49,7 +48,6 @@ def daemon_set(name: str = "agent", **spec: object) -> DaemonSet:
 def live(
     name: str, owner: str = "agent", created: str | None = None, kind: str = "DaemonSet", **spec: object
 ) -> Pod:
-    """Return a daemon that runs."""
     reference = {"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": "1", "controller": True}
     meta = {
         "name": name,
@@ -209,7 +207,6 @@ def test_daemons_with_devices(ignored: bool, kept: int) -> None:
 
 
 def node(taints: list[dict[str, str]] | None = None, **own: str) -> Node:
-    """Return a node."""
     return convert({"metadata": {"name": "node-1", "labels": own}, "spec": {"taints": taints or []}}, Node)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from karpenter.api import labels
 from karpenter.api.cluster import PodDisruptionBudget
-from karpenter.api.meta import convert
+from karpenter.api.meta import Resource, convert
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod, PodStatus
 from karpenter.api.storage import PersistentVolumeClaim, StorageClass
@@ -28,9 +28,6 @@ from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from karpenter_local.testing.builders import manifest_pod
 
-if TYPE_CHECKING:
-    from karpenter.api.meta import Resource
-
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RULES = labels.CORE_LABEL_RULES
 
@@ -38,12 +35,10 @@ pod = partial(manifest_pod, namespace="shop")
 
 
 def needs(key: str, operator: str, *values: str) -> dict[str, Any]:
-    """Return a node selector term."""
     return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
 
 
 def required(*terms: dict[str, Any]) -> dict[str, Any]:
-    """Return a required node affinity."""
     selector = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
     return {"nodeAffinity": selector}
 
@@ -55,12 +50,10 @@ def preferred(*terms: dict[str, Any]) -> dict[str, Any]:
 
 
 def asking(**requests: str) -> dict[str, Any]:
-    """Return containers that ask for something."""
     return {"containers": [{"name": "app", "resources": {"requests": requests}}]}
 
 
 def spread(**fields: object) -> dict[str, Any]:
-    """Return a spread over zones."""
     found = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", **fields}
     return {"topologySpreadConstraints": [found]}
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from karpenter.api.cluster import Service
-from karpenter.api.meta import convert
+from karpenter.api.meta import Resource, convert
 from karpenter.api.pod import Pod, TopologySpreadConstraint
 from karpenter.api.workloads import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from karpenter.core.model.selectors import parse_selector
 from karpenter.core.scheduling.build.pods import spread_defaults
 from karpenter.core.state.cluster import view_of
-
-if TYPE_CHECKING:
-    from karpenter.api.meta import Resource
 
 ZONES = TopologySpreadConstraint(max_skew=2, topology_key="zone", when_unsatisfiable="ScheduleAnyway")
 HOSTS = TopologySpreadConstraint(max_skew=5, topology_key="host", when_unsatisfiable="DoNotSchedule")
@@ -36,14 +33,12 @@ def pod(owner: str = "", *, name: str = "web-0", controller: bool = True, **fiel
 
 
 def service(name: str, namespace: str = "shop", **selector: str) -> Service:
-    """Return a service."""
     return convert(
         {"metadata": {"name": name, "namespace": namespace}, "spec": {"selector": selector}}, Service
     )
 
 
 def owner(kind: type[Resource], selector: dict[str, Any], name: str = "web") -> Resource:
-    """Return something that owns pods."""
     return convert({"metadata": {"name": name, "namespace": "shop"}, "spec": {"selector": selector}}, kind)
 
 

@@ -42,7 +42,6 @@ def volume(name: str, *terms: list[dict[str, Any]]) -> list[Any]:
 
 
 def zone(*values: str, operator: str = "In") -> list[dict[str, Any]]:
-    """Return what binds to zones."""
     return [{"key": ZONE, "operator": operator, "values": list(values)}]
 
 
@@ -66,7 +65,6 @@ def spread(**more: Any) -> dict[str, Any]:
 
 
 def mounts(name: str) -> dict[str, Any]:
-    """Return the volume of a pod."""
     return {"volumes": [{"name": name, "persistentVolumeClaim": {"claimName": name}}]}
 
 

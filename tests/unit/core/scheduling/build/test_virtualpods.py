@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from karpenter.api import labels
 from karpenter.api.capacitybuffer import CapacityBuffer
-from karpenter.api.meta import convert
+from karpenter.api.meta import Resource, convert
 from karpenter.api.pod import Pod, PodTemplate
 from karpenter.api.workloads import Deployment, ReplicaSet, StatefulSet
 from karpenter.core.scheduling.build.virtualpods import (
@@ -19,9 +19,6 @@ from karpenter.core.scheduling.build.virtualpods import (
     virtual_pods,
 )
 from karpenter.core.state.cluster import view_of
-
-if TYPE_CHECKING:
-    from karpenter.api.meta import Resource
 
 TEMPLATE: dict[str, Any] = {
     "metadata": {"labels": {"app": "web"}},
@@ -35,7 +32,6 @@ TEMPLATE: dict[str, Any] = {
 
 
 def buffer(**spec: object) -> CapacityBuffer:
-    """Return a buffer."""
     meta = {"name": "spare", "namespace": "shop", "uid": "u"}
     return convert({"metadata": meta, "spec": spec}, CapacityBuffer)
 
@@ -43,7 +39,6 @@ def buffer(**spec: object) -> CapacityBuffer:
 def by_workload(
     kind: str = "Deployment", group: str = "apps", name: str = "web", **spec: object
 ) -> CapacityBuffer:
-    """Return a buffer that is measured by a workload."""
     return buffer(scalableRef={"apiGroup": group, "kind": kind, "name": name}, **spec)
 
 
@@ -53,7 +48,6 @@ def by_template(**spec: object) -> CapacityBuffer:
 
 
 def workload(kind: type[Resource] = Deployment, replicas: int | None = 10) -> Resource:
-    """Return a workload."""
     spec = {"template": TEMPLATE, "replicas": replicas}
     return convert({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec}, kind)
 

@@ -13,23 +13,25 @@ from karpenter.core.scheduling.dynamicresources.pool import (
     published_pools,
 )
 from karpenter.core.scheduling.dynamicresources.request import compile_claim
-from karpenter.core.scheduling.dynamicresources.search import DeviceSearch, PendingClaim, StepBudget
+from karpenter.core.scheduling.dynamicresources.search import (
+    DeviceSearch,
+    FoundDevices,
+    PendingClaim,
+    StepBudget,
+)
 from karpenter.core.scheduling.dynamicresources.selectors import SelectorMatcher
-from karpenter.core.scheduling.dynamicresources.types import DeviceId, NodeTarget
+from karpenter.core.scheduling.dynamicresources.types import DeviceId, NodeTarget, NodeTerms
 from karpenter_local.testing.builders import node
 from tests.unit.core.scheduling.dynamicresources.hardware import CLASSES, DRIVER, sliced
 
 if TYPE_CHECKING:
     from karpenter.api.dra import DeviceClaim, ResourceSliceSpec
     from karpenter.core.model.catalog import DeviceTemplates
-    from karpenter.core.scheduling.dynamicresources.search import FoundDevices
-    from karpenter.core.scheduling.dynamicresources.types import NodeTerms
 
 LANES: Final = f"{DRIVER}/lanes"
 
 
 def pool(*devices: dict[str, Any], **fields: Any) -> ResourceSliceSpec:
-    """Return a slice of the node."""
     return sliced(*devices, nodeName="n1", **fields)
 
 

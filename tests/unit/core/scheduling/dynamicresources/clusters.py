@@ -6,29 +6,26 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from karpenter.api.dra import DeviceRequestAllocationResult
+from karpenter.api.dra import DeviceClaim, DeviceRequestAllocationResult, ResourceSliceSpec
 from karpenter.api.meta import convert
 from karpenter.core.scheduling.dynamicresources.types import (
     AllocatedClaim,
     Consumer,
     DynamicResources,
+    NodeTerms,
     PodClaim,
     PodClaims,
 )
-from karpenter.core.scheduling.problem import Options
+from karpenter.core.scheduling.problem import Options, Plan, Pool, Problem
 from karpenter.core.scheduling.solve import solve
-from karpenter_local.testing.builders import instance_type, problem
+from karpenter_local.testing.builders import NodeWithPods, instance_type, problem
 from tests.unit.core.scheduling.dynamicresources.hardware import CLASSES, DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karpenter.api.dra import DeviceClaim, ResourceSliceSpec
     from karpenter.api.pod import Pod
     from karpenter.core.model.catalog import DeviceTemplates, InstanceType
-    from karpenter.core.scheduling.dynamicresources.types import NodeTerms
-    from karpenter.core.scheduling.problem import Plan, Pool, Problem
-    from karpenter_local.testing.builders import NodeWithPods
 
 
 Want: TypeAlias = "tuple[Pod, tuple[DeviceClaim | PodClaim, ...]]"
@@ -36,7 +33,6 @@ Want: TypeAlias = "tuple[Pod, tuple[DeviceClaim | PodClaim, ...]]"
 
 
 def want(pod: Pod, *claims: DeviceClaim | PodClaim) -> Want:
-    """Return a pod with claims."""
     return pod, claims
 
 
@@ -72,7 +68,6 @@ def allocated(claim: str, *names: str, pods: Sequence[str] = (), **result: Any) 
 
 
 def kind(name: str, *, brings: DeviceTemplates | None = None, **fields: Any) -> InstanceType:
-    """Return an instance type that brings devices along."""
     return msgspec.structs.replace(instance_type(name, **fields), devices=brings)
 
 
@@ -86,7 +81,6 @@ def asked(
     options: Options | None = None,
     **fields: Any,
 ) -> Problem:
-    """Return a problem in which pods need devices."""
     devices = DynamicResources(
         pod_claims={pod.key: _needs(pod, claims) for pod, claims in wants if claims},
         classes=CLASSES,
@@ -114,5 +108,4 @@ def solved(*wants: Want, **fields: Any) -> Plan:
 
 
 def told(plan: Plan) -> list[str]:
-    """Return why pods have no place."""
     return [f"{reason.code}: {reason.message}" for refusal in plan.refusals for reason in refusal.reasons]

@@ -8,12 +8,11 @@ from karpenter.api.dra import DeviceClaim, DeviceClassSpec, ResourceSliceSpec
 from karpenter.api.labels import ZONE
 from karpenter.api.meta import convert
 from karpenter.core.model.catalog import AttributeBinding, DeviceName, DeviceTemplates
-from karpenter.core.scheduling.dynamicresources.types import ANYWHERE, PoolId, read_device
+from karpenter.core.scheduling.dynamicresources.types import ANYWHERE, DeviceInfo, PoolId, read_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.core.scheduling.dynamicresources.types import DeviceInfo
 
 DRIVER: Final = "gpu.example.com"
 CLASSES: Final = {
@@ -85,7 +84,6 @@ def device(plain: dict[str, Any], *, template: bool = False) -> DeviceInfo:
 
 
 def cel(*expressions: str) -> list[dict[str, Any]]:
-    """Return selectors."""
     return [{"cel": {"expression": expression}} for expression in expressions]
 
 
@@ -101,7 +99,6 @@ def exactly(
 
 
 def every(name: str = "gpu", *selectors: str, **fields: Any) -> dict[str, Any]:
-    """Return a request for all devices."""
     return exactly(name, *selectors, count=0, allocationMode="All", **fields)
 
 
@@ -119,5 +116,4 @@ def asking(*requests: dict[str, Any], same: str = "", among: list[str] | None = 
 
 
 def model(name: str) -> str:
-    """Return the selector of a model."""
     return f'device.attributes["{DRIVER}"].model == "{name}"'

@@ -35,14 +35,12 @@ POWER = CounterConsumption("set", "power", 3 * NANOS)
 
 
 def allocation(of: DeviceInfo, *, lanes: int = 0, **fields: Any) -> DeviceAllocation:
-    """Return a device for a claim."""
     return DeviceAllocation(
         claim="c", request="r", device=of, consumed_capacity={LANES: lanes} if lanes else {}, **fields
     )
 
 
 def fresh(prior: PriorAllocations | None = None) -> AllocationTracker:
-    """Return a tracker without allocations."""
     return AllocationTracker(prior or PriorAllocations(), {})
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from karpenter.api.labels import HOSTNAME, INSTANCE_TYPE, ON_DEMAND, REQUESTED_DRA_DRIVERS, ZONE
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.dynamicresources.types import ANYWHERE
+from karpenter.core.scheduling.dynamicresources.types import ANYWHERE, PodClaim
 from karpenter.core.scheduling.problem import Options
 from karpenter_local.testing.builders import affinity_term, node, offering, pod, pool
 from tests.unit.core.scheduling.dynamicresources.clusters import asked, kind, served, shared, solved, want
@@ -27,7 +27,6 @@ from tests.unit.core.scheduling.pack.schedulers import fresh, pod_data_of
 
 if TYPE_CHECKING:
     from karpenter.api.dra import DeviceClaim
-    from karpenter.core.scheduling.dynamicresources.types import PodClaim
 
 ONE = asking(exactly())
 TWO = asking(exactly(count=2))

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from karpenter.api.dra import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from karpenter.api.labels import INITIALIZED, INSTANCE_TYPE, NODEPOOL, REGISTERED, ZONE
-from karpenter.api.meta import convert
+from karpenter.api.meta import Resource, convert
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.dynamicresources.build import build_dynamic_resources, claims_of
-from karpenter.core.scheduling.dynamicresources.types import ANYWHERE, Consumer, DeviceClaimError
+from karpenter.core.scheduling.dynamicresources.types import (
+    ANYWHERE,
+    Consumer,
+    DeviceClaimError,
+    DynamicResources,
+)
 from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import state_nodes
 from karpenter_local.testing.builders import instance_type
 from tests.unit.core.scheduling.dynamicresources.hardware import DRIVER, every, exactly, gpu, templates, zones
-
-if TYPE_CHECKING:
-    from karpenter.api.meta import Resource
-    from karpenter.core.scheduling.dynamicresources.types import DynamicResources
 
 GPU_CLASS = convert({"metadata": {"name": "gpu"}}, DeviceClass)
 
@@ -32,7 +33,6 @@ GPU_CLASS = convert({"metadata": {"name": "gpu"}}, DeviceClass)
 def pod(
     name: str = "web", *entries: dict[str, Any], status: dict[str, Any] | None = None, **spec: Any
 ) -> Pod:
-    """Return a pod with claims."""
     plain = {
         "metadata": {"name": name, "namespace": "d"},
         "spec": {"resourceClaims": list(entries), **spec},
@@ -42,7 +42,6 @@ def pod(
 
 
 def claim(name: str, *, meta: dict[str, Any] | None = None, **status: Any) -> ResourceClaim:
-    """Return a claim for one device."""
     plain = {
         "metadata": {"name": name, "namespace": "d", **(meta or {})},
         "spec": {"devices": {"requests": [exactly(name)]}},
@@ -52,7 +51,6 @@ def claim(name: str, *, meta: dict[str, Any] | None = None, **status: Any) -> Re
 
 
 def template(name: str) -> ResourceClaimTemplate:
-    """Return a template for claims of all devices."""
     spec = {"spec": {"devices": {"requests": [every(name)]}}}
     return convert({"metadata": {"name": name, "namespace": "d"}, "spec": spec}, ResourceClaimTemplate)
 

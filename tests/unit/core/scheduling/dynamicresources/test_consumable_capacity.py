@@ -17,7 +17,6 @@ VALUES = {"default": "2Gi", "validValues": ["8Gi", "2Gi", "4Gi"]}
 
 
 def nanos(amount: str) -> int:
-    """Return an amount in billionths."""
     return parse_quantity(amount).nanos
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,7 +19,7 @@ from karpenter.api.labels import (
     REGISTERED,
     ZONE,
 )
-from karpenter.api.meta import convert
+from karpenter.api.meta import Resource, convert
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodeoverlay import NodeOverlay
@@ -34,9 +34,6 @@ from karpenter.core.state.statenode import state_nodes
 from karpenter_local.testing.builders import instance_type
 from tests.unit.core.scheduling.dynamicresources.clusters import outcome
 from tests.unit.core.scheduling.dynamicresources.hardware import DRIVER, exactly, gpu, templates
-
-if TYPE_CHECKING:
-    from karpenter.api.meta import Resource
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 POLICY = SchedulingPolicy(ignore_device_claims=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -10,12 +10,9 @@ from karpenter.api.dra import ResourceSliceSpec
 from karpenter.api.labels import ZONE
 from karpenter.api.meta import convert
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.dynamicresources.pool import published_pools, template_pools
+from karpenter.core.scheduling.dynamicresources.pool import DevicePool, published_pools, template_pools
 from karpenter.core.scheduling.dynamicresources.types import ANYWHERE, NODE_NAME, PoolId
 from tests.unit.core.scheduling.dynamicresources.hardware import DRIVER, gpu, sliced, zones
-
-if TYPE_CHECKING:
-    from karpenter.core.scheduling.dynamicresources.pool import DevicePool
 
 
 def only(*slices: ResourceSliceSpec) -> DevicePool:

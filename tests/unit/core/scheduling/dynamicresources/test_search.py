@@ -9,7 +9,7 @@ import pytest
 from karpenter.api.labels import ZONE
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.dynamicresources.search import StepBudget
-from karpenter.core.scheduling.dynamicresources.types import ANYWHERE
+from karpenter.core.scheduling.dynamicresources.types import ANYWHERE, NodeTerms
 from tests.unit.core.scheduling.dynamicresources.bench import Bench, pool
 from tests.unit.core.scheduling.dynamicresources.hardware import (
     DRIVER,
@@ -26,7 +26,6 @@ from tests.unit.core.scheduling.dynamicresources.hardware import (
 
 if TYPE_CHECKING:
     from karpenter.api.dra import DeviceClaim, ResourceSliceSpec
-    from karpenter.core.scheduling.dynamicresources.types import NodeTerms
 
 NUMA = f"{DRIVER}/numa"
 FOUR = [gpu("a", numa=0), gpu("b", numa=1), gpu("c", numa=0), gpu("d", numa=1)]

@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api.labels import INSTANCE_TYPE, REQUESTED_DRA_DRIVERS, ZONE
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.dynamicresources.types import ANYWHERE, NODE_NAME
+from karpenter.core.scheduling.dynamicresources.types import ANYWHERE, NODE_NAME, PodClaim
 from karpenter.core.scheduling.problem import Options
 from karpenter_local.testing.builders import node, offerings, only, pod, pool, spread
 from tests.unit.core.scheduling.dynamicresources.clusters import (
@@ -38,7 +38,6 @@ from tests.unit.core.scheduling.dynamicresources.hardware import (
 
 if TYPE_CHECKING:
     from karpenter.api.dra import DeviceClaim
-    from karpenter.core.scheduling.dynamicresources.types import PodClaim
 
 ONE = asking(exactly())
 TWO = asking(exactly(count=2))
@@ -51,7 +50,6 @@ ALL = pool("default", PLAIN, SINGLE, DOUBLE)
 
 
 def local(name: str, *devices: dict[str, Any]) -> Any:
-    """Return a slice of one node."""
     return sliced(*devices, nodeName=name, pool={"name": name})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,6 +16,7 @@ from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.scheduling.dynamicresources.types import (
     ANYWHERE,
     NODE_NAME,
+    Attribute,
     CounterConsumption,
     DeviceId,
     PoolId,
@@ -25,9 +26,6 @@ from karpenter.core.scheduling.dynamicresources.types import (
     read_node_terms,
 )
 from tests.unit.core.scheduling.dynamicresources.hardware import DRIVER, device, gpu, zones
-
-if TYPE_CHECKING:
-    from karpenter.core.scheduling.dynamicresources.types import Attribute
 
 POOL = PoolId(DRIVER, "pool")
 

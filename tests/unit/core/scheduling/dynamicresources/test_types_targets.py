@@ -14,7 +14,6 @@ from karpenter_local.testing.builders import instance_type, node, offerings, poo
 
 
 def wants(key: str, operator: str, *values: str) -> Requirements:
-    """Return one requirement."""
     return Requirements.of([requirement(key, operator, values)])
 
 

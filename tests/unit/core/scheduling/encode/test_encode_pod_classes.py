@@ -12,6 +12,7 @@ from karpenter.api.labels import HOSTNAME, ZONE
 from karpenter.api.meta import LabelSelector, LabelSelectorRequirement
 from karpenter.api.pod import (
     ContainerStatus,
+    Pod,
     PodAffinityTerm,
     PodCondition,
     PodStatus,
@@ -20,7 +21,7 @@ from karpenter.api.pod import (
     Volume,
 )
 from karpenter.core.scheduling.encode.encode import EncodedProblem, classify
-from karpenter.core.scheduling.problem import Options, PodVolumes
+from karpenter.core.scheduling.problem import Options, PodVolumes, Problem
 from karpenter_local.testing.builders import (
     Preferences,
     affinity_term,
@@ -35,8 +36,6 @@ from karpenter_local.testing.builders import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from karpenter.api.pod import Pod
-    from karpenter.core.scheduling.problem import Problem
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 1, 1, 13, tzinfo=UTC)
@@ -48,7 +47,6 @@ def classes(given: Problem) -> list[list[str]]:
 
 
 def labelled(name: str, **labels: str) -> Pod:
-    """Return a pod with labels."""
     return pod(name, pod_labels=labels)
 
 
@@ -70,7 +68,6 @@ def given_cpu(
 
 
 def asking(selector: LabelSelector | None) -> Pod:
-    """Return a pod that avoids the pods of a selector."""
     return pod("z", cpu="1m", apart=[PodAffinityTerm(topology_key=ZONE, label_selector=selector)])
 
 

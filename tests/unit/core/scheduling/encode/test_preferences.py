@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from karpenter.api.meta import convert
 from karpenter.api.pod import PodSpec
-from karpenter.core.scheduling.encode.preferences import node_terms, relaxations, required_anti_affinity
-
-if TYPE_CHECKING:
-    from karpenter.core.scheduling.encode.preferences import Relaxation
+from karpenter.core.scheduling.encode.preferences import (
+    Relaxation,
+    node_terms,
+    relaxations,
+    required_anti_affinity,
+)
 
 
 def expression(key: str, *values: str) -> dict[str, Any]:
-    """Return a node selector term."""
     return {"matchExpressions": [{"key": key, "operator": "In", "values": list(values)}]}
 
 
 def near(key: str) -> dict[str, Any]:
-    """Return a pod affinity term."""
     return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "web"}}}
 
 
 def weighted(weight: int, key: str) -> dict[str, Any]:
-    """Return a preferred pod affinity term."""
     return {"weight": weight, "podAffinityTerm": near(key)}
 
 
 def preferred(weight: int, key: str, *values: str) -> dict[str, Any]:
-    """Return a preferred node affinity term."""
     return {"weight": weight, "preference": expression(key, *values)}
 
 
 def spread(key: str, unsatisfiable: str = "ScheduleAnyway") -> dict[str, Any]:
-    """Return a spread over a label."""
     return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": unsatisfiable}
 
 
 def steps(*, respect: bool = True, avoidance: bool = False, **spec: object) -> list[Relaxation]:
-    """Return every relaxation of a pod."""
     found = convert(spec, PodSpec)
     return list(relaxations(found, found.topology_spread_constraints, respect=respect, avoidance=avoidance))
 
@@ -54,7 +50,6 @@ def node_affinity(required: list[Any] | None = None, wanted: list[Any] | None = 
 
 
 def pod_affinity(kind: str, required: list[Any], wanted: list[Any]) -> dict[str, Any]:
-    """Return a pod affinity or anti-affinity."""
     return {
         kind: {
             "requiredDuringSchedulingIgnoredDuringExecution": required,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter.api.labels import ARCH, HOSTNAME, ZONE
-from karpenter.core.scheduling.encode.preferences import host_limit
+from karpenter.core.scheduling.encode.preferences import PodData, host_limit
 from karpenter_local.testing.builders import (
     Preferences,
     affinity_term,
@@ -25,7 +25,6 @@ from tests.unit.core.scheduling.pack.schedulers import fresh, pod_data_of
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
-    from karpenter.core.scheduling.encode.preferences import PodData
 
 POOL = pool("p", instance_type("t"))
 MANY = 2**31 - 1

@@ -13,7 +13,7 @@ from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.decode import DecodedPlan
 from karpenter.core.scheduling.pack import greedy
 from karpenter.core.scheduling.pack.one_by_one import room_for_many
-from karpenter.core.scheduling.problem import Options, PodVolumes
+from karpenter.core.scheduling.problem import Options, PodVolumes, Problem
 from karpenter_local.testing.builders import (
     Preferences,
     affinity_term,
@@ -34,7 +34,6 @@ from tests.unit.core.scheduling.pack.schedulers import bins
 
 if TYPE_CHECKING:
     from karpenter.core.scheduling.pack.scheduler import Scheduler
-    from karpenter.core.scheduling.problem import Problem
 
 T4 = instance_type("t4", cpu=4, memory=8)
 T8 = instance_type("t8", cpu=8, memory=16)

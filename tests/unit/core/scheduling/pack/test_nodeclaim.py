@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT, ZONE
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-from karpenter.core.scheduling.pack.nodeclaim import ClaimStates
+from karpenter.core.scheduling.pack.nodeclaim import ClaimState, ClaimStates
 from karpenter_local.testing.builders import RULES, instance_type, need, offering, only, pool
-
-if TYPE_CHECKING:
-    from karpenter.core.scheduling.pack.nodeclaim import ClaimState
 
 RACK = "example.com/rack"
 AXIS = ("cpu", "memory", "pods")

@@ -10,8 +10,8 @@ import pytest
 
 from karpenter.api.labels import HOSTNAME, INSTANCE_TYPE
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-from karpenter.core.scheduling.pack.nodeclaim import pool_limits
-from karpenter.core.scheduling.problem import Options
+from karpenter.core.scheduling.pack.nodeclaim import PoolLimits, pool_limits
+from karpenter.core.scheduling.problem import Options, Plan, Pool, Problem
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
     RULES,
@@ -30,8 +30,6 @@ from karpenter_local.testing.validator import problems_of
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.core.model.catalog import InstanceType
-    from karpenter.core.scheduling.pack.nodeclaim import PoolLimits
-    from karpenter.core.scheduling.problem import Plan, Pool, Problem
 
 GREEDY = Options(packing="greedy")
 S2, S4, S8, S16 = (instance_type(f"s{cpu}", cpu=cpu, memory=2 * cpu) for cpu in (2, 4, 8, 16))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, ON_DEMAND, SPOT, ZONE
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.problem import PodVolumes
+from karpenter.core.scheduling.problem import PodVolumes, Problem
 from karpenter_local.testing.builders import (
     affinity_term,
     instance_type,
@@ -23,9 +21,6 @@ from karpenter_local.testing.builders import (
     taint,
 )
 from tests.unit.core.scheduling.pack.schedulers import fresh, pod_data_of
-
-if TYPE_CHECKING:
-    from karpenter.core.scheduling.problem import Problem
 
 RACK = "example.com/rack"
 SOLD = [

@@ -10,8 +10,8 @@ import pytest
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ON_DEMAND, ZONE
 from karpenter.core.scheduling.decode import DecodedPlan
 from karpenter.core.scheduling.pack.one_by_one import ClaimSearch, OneByOne
-from karpenter.core.scheduling.pack.scheduler import SearchLimit
-from karpenter.core.scheduling.problem import Options
+from karpenter.core.scheduling.pack.scheduler import Scheduler, SearchLimit
+from karpenter.core.scheduling.problem import Options, Problem
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
     Preferences,
@@ -33,8 +33,6 @@ from tests.unit.core.scheduling.pack.schedulers import bins
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod, TopologySpreadConstraint
-    from karpenter.core.scheduling.pack.scheduler import Scheduler
-    from karpenter.core.scheduling.problem import Problem
 
 RACK = "example.com/rack"
 GREEDY = Options(packing="greedy")

@@ -10,7 +10,7 @@ import pytest
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, HOSTNAME, ZONE
 from karpenter.api.pod import NodeSelectorRequirement
 from karpenter.core.scheduling.pack import greedy, one_by_one
-from karpenter.core.scheduling.problem import Options
+from karpenter.core.scheduling.problem import Options, Problem
 from karpenter_local.testing.builders import (
     affinity_term,
     instance_type,
@@ -29,7 +29,6 @@ from tests.unit.core.scheduling.pack.schedulers import bins
 
 if TYPE_CHECKING:
     from karpenter.core.scheduling.pack.scheduler import Scheduler
-    from karpenter.core.scheduling.problem import Problem
 
 T8, A8 = instance_type("t8", cpu=8, memory=16), instance_type("a8", cpu=8, memory=16, arch="arm64")
 POOL = pool("p", T8, A8)

@@ -24,7 +24,7 @@ from karpenter.core.scheduling.pack.reservationmanager import (
     fitting_offerings,
     violates_min_values,
 )
-from karpenter.core.scheduling.problem import Options
+from karpenter.core.scheduling.problem import Options, Plan, Pool
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
     RESERVATION,
@@ -45,7 +45,6 @@ from tests.unit.core.scheduling.pack.schedulers import bins, fresh, placed
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.core.model.catalog import InstanceType, Offering
-    from karpenter.core.scheduling.problem import Plan, Pool
 
 FAMILY = "example.com/family"
 AXIS = ("cpu", "memory", "pods")
@@ -69,7 +68,6 @@ def alone(count: int, cpu: str = "1") -> tuple[Pod, ...]:
 
 
 def from_reservation(name: str, left: int, zone: str = "zone-1") -> Offering:
-    """Return an offering out of a reservation."""
     return offering(zone, RESERVED, 0.001, reservation=name, left=left)
 
 

@@ -12,6 +12,7 @@ from karpenter.core.scheduling.pack.scheduler import NewClaim
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
 from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter_local.testing.builders import (
+    NodeWithPods,
     affinity_term,
     instance_type,
     node,
@@ -27,7 +28,6 @@ from tests.unit.core.scheduling.pack.schedulers import bins, fresh, placed, pod_
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
-    from karpenter_local.testing.builders import NodeWithPods
 
 T4 = instance_type("t4", cpu=4, memory=8)
 T8 = instance_type("t8", cpu=8, memory=16)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
 from karpenter.core.scheduling.encode.existingnode import Nodes
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-from karpenter.core.scheduling.pack.nodeclaim import ClaimStates
+from karpenter.core.scheduling.pack.nodeclaim import ClaimState, ClaimStates
 from karpenter.core.scheduling.pack.scheduler import Claims
 from karpenter_local.testing.builders import RULES, instance_type, pool
-
-if TYPE_CHECKING:
-    from karpenter.core.scheduling.pack.nodeclaim import ClaimState
 
 AXIS = ("cpu", "memory", "pods")
 GIB = 2**30

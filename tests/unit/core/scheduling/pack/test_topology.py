@@ -9,10 +9,10 @@ import pytest
 
 from karpenter.api.labels import ARCH, HOSTNAME, ZONE
 from karpenter.api.meta import LabelSelector, LabelSelectorRequirement
-from karpenter.api.pod import PodAffinityTerm
+from karpenter.api.pod import Pod, PodAffinityTerm
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.pack import greedy
-from karpenter.core.scheduling.pack.topologygroup import TopologyType
+from karpenter.core.scheduling.pack.topologygroup import TopologyGroup, TopologyType
 from karpenter_local.testing.builders import (
     Preferences,
     affinity_term,
@@ -31,9 +31,7 @@ from karpenter_local.testing.builders import (
 from tests.unit.core.scheduling.pack.schedulers import fresh, pod_data_of, unlabelled
 
 if TYPE_CHECKING:
-    from karpenter.api.pod import Pod
     from karpenter.core.scheduling.pack.topology import TopologyDemand
-    from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
     from karpenter.core.scheduling.problem import Problem
 
 TWO = pool("p", instance_type("t", sold=offerings(1, zones=["zone-1", "zone-2"])))

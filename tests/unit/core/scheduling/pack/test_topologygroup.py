@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from karpenter.api.labels import HOSTNAME, ZONE
-from karpenter.core.model.requirement import requirement
+from karpenter.core.model.requirement import Requirement, requirement
 from karpenter.core.model.selectors import parse_selector
 from karpenter.core.scheduling.pack.topologygroup import (
     _SPARSE,
@@ -17,9 +15,6 @@ from karpenter.core.scheduling.pack.topologygroup import (
     TopologyType,
 )
 from karpenter_local.testing.builders import selecting
-
-if TYPE_CHECKING:
-    from karpenter.core.model.requirement import Requirement
 
 ANYWHERE = requirement(ZONE, "Exists")
 NOT_A = requirement(ZONE, "NotIn", ["a"])

@@ -27,6 +27,7 @@ from karpenter.api.labels import ARCH, ARM64, HOSTNAME, ON_DEMAND, SPOT, ZONE
 from karpenter.core.scheduling.decode import DecodedPlan, hourly
 from karpenter.core.scheduling.price import exact, linear
 from karpenter.core.scheduling.price.bound import (
+    DualValues,
     Market,
     bought,
     cost_per_pod,
@@ -38,7 +39,7 @@ from karpenter.core.scheduling.price.columns import Bin, ColumnProgram, PatternP
 from karpenter.core.scheduling.price.divided import DomainSplit, divided_bound, most_divided
 from karpenter.core.scheduling.price.exact import cheapest_schedule
 from karpenter.core.scheduling.price.machines import MachineSearch
-from karpenter.core.scheduling.price.patterns import pack_by_price
+from karpenter.core.scheduling.price.patterns import Packing, pack_by_price
 from karpenter.core.scheduling.solve import search
 from karpenter_local.testing.builders import (
     affinity_term,
@@ -59,8 +60,6 @@ if TYPE_CHECKING:
 
     from karpenter.core.model.catalog import InstanceType
     from karpenter.core.scheduling.pack.scheduler import Scheduler
-    from karpenter.core.scheduling.price.bound import DualValues
-    from karpenter.core.scheduling.price.patterns import Packing
     from karpenter.core.scheduling.problem import Problem
 
 FILE: Final = Path(__file__).with_suffix(".json")
@@ -92,7 +91,6 @@ class _CountedSolver:
         return getattr(self._solver, name)
 
     def addCols(self, count: int, *more: Any) -> Any:  # noqa: N802  the name that the library gave it
-        """Add columns, and count them."""
         self._work["columns"] += count
         return self._solver.addCols(count, *more)
 
@@ -494,13 +492,11 @@ BATCHES: Final[dict[str, Callable[..., Any]]] = {
 
 @cache
 def recorded() -> dict[str, Any]:
-    """Return what the file says."""
     found: dict[str, Any] = json.loads(FILE.read_text("utf-8"))
     return found
 
 
 def agreed(one: Any, other: Any) -> Any:
-    """Return what two findings agree in."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         return {key: agreed(one[key], other[key]) for key in one}
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
@@ -511,12 +507,10 @@ def agreed(one: Any, other: Any) -> Any:
 
 
 def found(name: str, shake: float = 0.0) -> Any:
-    """Return what is found for a batch."""
     return plain(BATCHES[name](shake=shake))
 
 
 def _worse(before: Any, after: Any, path: str = "") -> list[str]:
-    """Return where numbers of the same name rose."""
     if isinstance(before, dict) and isinstance(after, dict):
         return [line for key in before for line in _worse(before[key], after.get(key), f"{path} / {key}")]
     if isinstance(before, float | int) and isinstance(after, float | int) and after > before * (1 + 1e-6):

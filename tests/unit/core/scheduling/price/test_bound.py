@@ -140,7 +140,6 @@ def test_a_program_that_does_not_end_is_done_without(monkeypatch: pytest.MonkeyP
         """A solver that never finds the best answer."""
 
         def getModelStatus(self) -> Any:  # noqa: N802  the library's own name
-            """Say that time ran out."""
             return highspy.HighsModelStatus.kTimeLimit
 
     names = ("HighsLp", "kHighsInf", "MatrixFormat", "HighsModelStatus")

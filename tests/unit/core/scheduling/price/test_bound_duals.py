@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import highspy
 import numpy as np
 import pytest
 
 from karpenter.core.scheduling.price import linear
-from karpenter.core.scheduling.price.bound import dual_values
+from karpenter.core.scheduling.price.bound import Market, dual_values
 from karpenter.core.scheduling.price.linear import best_values
 from tests.unit.core.scheduling.price.test_bound import market
-
-if TYPE_CHECKING:
-    from karpenter.core.scheduling.price.bound import Market
 
 
 def crowded(seed: int, machines: int = 60, items: int = 20, groups: int = 3) -> Market:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
 from karpenter.api.labels import ON_DEMAND, SPOT, ZONE
 from karpenter.core.model.requirement import requirement
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-from karpenter.core.scheduling.price.bound import Item, market
+from karpenter.core.scheduling.price.bound import Item, Market, market
 from karpenter_local.testing.builders import RULES, instance_type, offering, pool
-
-if TYPE_CHECKING:
-    from karpenter.core.scheduling.price.bound import Market
 
 AXIS = ("cpu", "memory", "pods")
 GIB = 2**30

@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api.labels import HOSTNAME, INSTANCE_TYPE
 from karpenter.core.scheduling.price import bound
-from karpenter.core.scheduling.price.bound import lower_bound, market
+from karpenter.core.scheduling.price.bound import Item, Market, lower_bound, market
 from karpenter.core.scheduling.solve import search, solve
 from karpenter_local.testing.builders import (
     affinity_term,
@@ -26,7 +26,6 @@ from karpenter_local.testing.builders import (
 
 if TYPE_CHECKING:
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-    from karpenter.core.scheduling.price.bound import Item, Market
     from karpenter.core.scheduling.problem import Problem
 
 CHEAP = instance_type("cheap", cpu=4, memory=8, price=0.10)
@@ -35,7 +34,6 @@ SPOT = 0.6
 
 
 def bound_of(given: Problem) -> float:
-    """Return the bound for what can be placed of a problem."""
     return lower_bound(*search(given))[0]
 
 

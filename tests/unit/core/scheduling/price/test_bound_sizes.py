@@ -10,7 +10,6 @@ from karpenter.core.scheduling.price.linear import size_classes
 def found(
     sizes: list[list[float]], most: int, *, kinds: str = "", counts: list[float] | None = None
 ) -> set[frozenset[int]]:
-    """Return which positions share a cell."""
     weights = np.array(counts or [1.0] * len(sizes))
     answer = size_classes(np.array(sizes), weights, kinds or "x" * len(sizes), most)
     return {frozenset(each.tolist()) for each in answer}

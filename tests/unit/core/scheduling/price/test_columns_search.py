@@ -194,7 +194,6 @@ def test_groups_of_machines() -> None:
 
 
 def numbers(program: ColumnProgram) -> Any:
-    """Return how many columns there are."""
     return len(program._bins)
 
 

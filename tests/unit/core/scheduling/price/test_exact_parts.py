@@ -34,7 +34,6 @@ GIVEN = PatternProblem(
 
 
 def searching() -> MachineSearch:
-    """Return a search that has not begun."""
     return MachineSearch(GIVEN, np.ones(2), MOST)
 
 
@@ -232,12 +231,10 @@ class Search:
     """A search that proves at once that nothing costs less, and notes how far it was asked to go."""
 
     def __init__(self) -> None:
-        """Begin without a run."""
         self.limits: list[int] = []
         self.best = 9.0
 
     def run(self, limit: int) -> tuple[float, None]:
-        """Note a run."""
         self.limits.append(limit)
         return self.best, None
 

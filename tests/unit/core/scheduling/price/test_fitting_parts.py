@@ -181,19 +181,15 @@ class Still:
     """Random numbers without any chance in them."""
 
     def __init__(self, earlier: float) -> None:
-        """Keep how much earlier scarce pods are placed."""
         self._earlier = earlier
 
     def dirichlet(self, alpha: Any, size: int) -> Any:
-        """Return resources that count the same."""
         return np.full((size, len(alpha)), 1.0 / len(alpha))
 
     def normal(self, mean: float, _deviation: float, size: tuple[int, ...]) -> Any:
-        """Return the mean."""
         return np.full(size, mean)
 
     def choice(self, _among: object, size: tuple[int, ...]) -> Any:
-        """Return what was kept."""
         return np.full(size, self._earlier)
 
 

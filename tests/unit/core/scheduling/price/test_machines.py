@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -18,13 +17,10 @@ from karpenter.core.scheduling.price.columns import Bin, Pattern, PatternProblem
 from karpenter.core.scheduling.price.exact import pattern_problem
 from karpenter.core.scheduling.price.fitting import PROGRAM, Solution
 from karpenter.core.scheduling.price.machines import MachineSearch, combined_row
-from karpenter.core.scheduling.problem import Options
+from karpenter.core.scheduling.problem import Options, Pool, Problem
 from karpenter.core.scheduling.solve import search, solve
 from karpenter_local.testing.builders import instance_type, offering, pod, pool, problem, replicas
 from tests.unit.core.scheduling.price.test_columns import assigned, drawn
-
-if TYPE_CHECKING:
-    from karpenter.core.scheduling.problem import Pool, Problem
 
 SEEDS = [*range(5), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 120))]
 

@@ -24,7 +24,6 @@ ODD = PatternProblem(
 
 
 def searching(given: PatternProblem = ODD, most: float = 8.0) -> MachineSearch:
-    """Return a search that has not begun."""
     return MachineSearch(given, np.ones(len(given.count)), most)
 
 
@@ -32,12 +31,10 @@ class Recorded:
     """Calls of what is put in the place of a method, each of which takes so many steps."""
 
     def __init__(self, looked: MachineSearch, *, steps: int = 0, returns: Any = None) -> None:
-        """Keep the search, whose steps are counted."""
         self.calls: list[tuple[Any, ...]] = []
         self._looked, self._steps, self._returns = looked, steps, returns
 
     def __call__(self, *given: Any) -> Any:
-        """Note a call and take its steps."""
         self.calls.append(given)
         self._looked.work += self._steps
         return self._returns(*given) if callable(self._returns) else self._returns

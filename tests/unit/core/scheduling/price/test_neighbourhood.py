@@ -30,7 +30,6 @@ def plan(given: PatternProblem, *machines: tuple[int, Sequence[int]]) -> Solutio
 
 
 def kinds(found: Solution) -> list[int]:
-    """Return which machines a plan has."""
     return sorted(each.bin for each in found.patterns)
 
 
@@ -359,12 +358,10 @@ class Scripted:
         self._answers = list(answers)
 
     def run(self, limit: int) -> tuple[float, Solution | None]:
-        """Return the next answer."""
         self.asked.append(limit)
         return self._answers.pop(0)
 
     def offer(self, known: Solution) -> None:
-        """Take note of a plan."""
         self.offered.append(known)
 
 

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from karpenter.core.scheduling.price import patterns
-from karpenter.core.scheduling.price.bound import dual_values
-from karpenter.core.scheduling.price.patterns import pack_by_price
+from karpenter.core.scheduling.price.bound import Market, dual_values
+from karpenter.core.scheduling.price.patterns import Packing, pack_by_price
 from tests.unit.core.scheduling.price.test_bound import market
-
-if TYPE_CHECKING:
-    from karpenter.core.scheduling.price.bound import Market
-    from karpenter.core.scheduling.price.patterns import Packing
 
 
 def pack(ours: Market, rounds: int = 60, seed: int = 0) -> Packing:
-    """Return what is bought for a market."""
     return pack_by_price(ours, dual_values(ours), rounds=rounds, seed=seed)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 import pytest
@@ -13,7 +13,7 @@ from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.decode import hourly
 from karpenter.core.scheduling.price import planner
 from karpenter.core.scheduling.price.planner import cheaper
-from karpenter.core.scheduling.problem import Options, PodVolumes
+from karpenter.core.scheduling.problem import Options, Plan, PodVolumes, Problem
 from karpenter.core.scheduling.solve import search, solve
 from karpenter_local.testing.builders import (
     affinity_term,
@@ -29,9 +29,6 @@ from karpenter_local.testing.builders import (
     spread,
 )
 from karpenter_local.testing.validator import problems_of
-
-if TYPE_CHECKING:
-    from karpenter.core.scheduling.problem import Plan, Problem
 
 BARGAIN = instance_type("bargain", cpu=4, memory=8, price=0.10)
 HUGE = instance_type("huge", cpu=64, memory=128, price=4.00)

@@ -14,14 +14,19 @@ from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price import planner
 from karpenter.core.scheduling.price.bound import Item, market
 from karpenter.core.scheduling.price.patterns import Packing
-from karpenter.core.scheduling.price.planner import ClaimOpener, DevicePriceScheduler, UnplacedPods, counted
+from karpenter.core.scheduling.price.planner import (
+    ClaimOpener,
+    DevicePriceScheduler,
+    Part,
+    UnplacedPods,
+    counted,
+)
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import search
 from karpenter_local.testing.builders import instance_type, node, pod, pool, problem, replicas
 
 if TYPE_CHECKING:
     from karpenter.core.scheduling.encode.preferences import PodData
-    from karpenter.core.scheduling.price.planner import Part
 
 GIVEN = problem(
     replicas(pod("large", cpu="3"), 2),
@@ -32,7 +37,6 @@ GIVEN = problem(
 
 
 def parts() -> tuple[Part, Part]:
-    """Return large pods, and small ones."""
     scheduler = Scheduler(EncodedProblem(GIVEN))
     found = [(each[0], NOTHING_REQUIRED) for each in scheduler.pod_data.values()]
     large, small = sorted(found, key=lambda part: part[0].pod_class.want, reverse=True)
@@ -126,7 +130,6 @@ def kept() -> Scheduler:
 
 
 def places(scheduler: Scheduler) -> list[tuple[int, int]]:
-    """Return where how many pods are."""
     return [(each.bin, each.pod_count) for each in scheduler.placements]
 
 

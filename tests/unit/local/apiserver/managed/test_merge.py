@@ -7,7 +7,6 @@ ITEMS = Items(of_kind("", "v1", "Pod"), ("name",), {})
 
 
 def names(text: str) -> list[dict[str, str]]:
-    """Return one item for each letter."""
     return [{"name": letter} for letter in text]
 
 

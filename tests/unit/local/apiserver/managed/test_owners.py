@@ -46,7 +46,6 @@ def writing(manager: str, operation: str = APPLY, now: str = "later") -> Write:
 
 
 def thing(managed: list[Any] | None = None, **spec: Any) -> dict[str, Any]:
-    """Return a thing that is stored."""
     meta: dict[str, Any] = {"name": "t", "resourceVersion": "1"}
     if managed:
         meta["managedFields"] = managed
@@ -54,7 +53,6 @@ def thing(managed: list[Any] | None = None, **spec: Any) -> dict[str, Any]:
 
 
 def owned(entries: list[Any], manager: str) -> Set:
-    """Return what a manager owns."""
     found: Set = next((entry["fieldsV1"] for entry in entries if entry["manager"] == manager), {})
     return found
 

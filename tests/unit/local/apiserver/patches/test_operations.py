@@ -7,7 +7,6 @@ from karpenter_local.apiserver.patches import merge, operations
 
 
 def op(name: str, path: str, **rest: Any) -> dict[str, Any]:
-    """Return an operation."""
     return {"op": name, "path": path, **rest}
 
 

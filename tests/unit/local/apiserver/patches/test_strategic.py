@@ -10,7 +10,6 @@ PODSPEC = built_in_types().definition("io.k8s.api.core.v1.PodSpec")
 
 
 def containers(*names: str) -> list[dict[str, Any]]:
-    """Return containers by their names."""
     return [{"name": name, "image": name} for name in names]
 
 
@@ -26,7 +25,6 @@ def patched(patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def names(spec: dict[str, Any]) -> str:
-    """Return the containers in order."""
     return "".join(item["name"] for item in spec["containers"])
 
 

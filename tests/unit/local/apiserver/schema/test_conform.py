@@ -14,7 +14,6 @@ INTO = "into Go struct field"
 
 
 def pod(**container: Any) -> dict[str, Any]:
-    """Return a pod with one container."""
     return {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", **container}]}}
 
 

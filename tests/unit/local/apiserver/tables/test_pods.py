@@ -8,7 +8,6 @@ RUNNING = {"name": "c", "ready": True, "restartCount": 0, "state": {"running": {
 
 
 def pod(*, deleting: bool = False, init: list[dict[str, Any]] | None = None, **status: Any) -> dict[str, Any]:
-    """Return a pod in some state."""
     meta = {"name": "p", **({"deletionTimestamp": "2025-01-01T00:00:00Z"} if deleting else {})}
     return {
         "metadata": meta,

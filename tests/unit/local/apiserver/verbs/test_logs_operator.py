@@ -27,7 +27,6 @@ async def server(tmp_path: Path) -> Server:
 
 
 def numbers(answer: Answer) -> str:
-    """Return which lines an answer has."""
     return "".join(str(LINES.index(line)) for line in answer.raw.decode().splitlines())
 
 

@@ -11,7 +11,6 @@ from tests.unit.local.apiserver.asking import CONFIGMAPS, MERGE, ask, configmap
 
 
 async def five() -> Server:
-    """Return a server with five objects."""
     server = Server(seed=1)
     for name in "abcde":
         await ask(server, "POST", CONFIGMAPS, configmap(name))

@@ -12,7 +12,6 @@ from tests.unit.local.apiserver.asking import CONFIGMAPS, MERGE, ask, configmap,
 
 
 async def rest(stream: Streaming) -> list[dict[str, Any]]:
-    """Return every event until the end."""
     return [msgspec.json.decode(line) async for line in stream.lines]
 
 

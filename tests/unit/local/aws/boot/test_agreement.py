@@ -62,7 +62,6 @@ def rendered(family: str, **said: Any) -> str:
 
 
 def read(family: str, **said: Any) -> BootConfig:
-    """Return what a machine reads in it."""
     system = system_of(IMAGES[family])
     assert system is not None
     return read_user_data(system, rendered(family, **said))
@@ -149,7 +148,6 @@ KUBELET = {
 
 
 def hardware(family: str, facts: InstanceFacts, disks: dict[str, int]) -> Hardware:
-    """Return a machine."""
     return Hardware(
         id="i-1",
         facts=facts,
@@ -178,7 +176,6 @@ def reported(
 
 
 def foretold(family: str, facts: InstanceFacts, **traits: Any) -> tuple[Resources, Resources]:
-    """Return what the provider foretells."""
     sold = InstanceTypeInfo(facts=facts, storage_gb=facts.nvme_gb)
     seen = Traits(region="us-west-2", family_name=family, **traits)
     amounts = node_resources(sold, seen, resolve_kubelet(sold, seen))

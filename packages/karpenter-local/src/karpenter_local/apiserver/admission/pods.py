@@ -27,7 +27,6 @@ _TOLERATION_SECONDS = 300
 
 
 def admit_pod(backend: Backend, resource: APIResource, pod: Object) -> None:
-    """Complete or refuse a new pod."""
     spec = pod["spec"]
     _account(backend, resource, pod)
     _priority(backend, resource, pod)

@@ -13,7 +13,7 @@ Not asked: policies about reviews, bindings of pods to nodes, and connections.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,8 +26,6 @@ from karpenter_local.apiserver.resources import APIResource
 from karpenter_local.apiserver.selectors import from_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Entry, Object
     from karpenter_local.apiserver.store import ObjectStore
@@ -103,7 +101,6 @@ class Denial(msgspec.Struct, frozen=True):
     reason: str = "Invalid"
 
     def __str__(self) -> str:
-        """Return it in the words of the API."""
         where = f" with binding '{self.binding}'" if self.binding else ""
         return f"ValidatingAdmissionPolicy '{self.policy}'{where} denied request: {self.message}"
 
@@ -119,7 +116,6 @@ class AdmissionPolicies:
         self._decoded: dict[str, tuple[int, Object]] = {}
 
     def __bool__(self) -> bool:
-        """Say whether any policy is bound, which is false in most clusters."""
         return bool(self._bindings.entries)
 
     def validate(self, backend: Backend, asked: AdmissionAttributes) -> list[str]:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.base.quantity import parse_quantity
+from karpenter.base.quantity import Quantity, parse_quantity
 from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.qos import add, qos_class, total
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from karpenter.base.quantity import Quantity
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.resources import APIResource
     from karpenter_local.apiserver.store import ObjectStore
@@ -52,7 +51,6 @@ class ResourceQuotas:
         self._known: dict[tuple[str, str], tuple[int, Usage, Object]] = {}
 
     def __bool__(self) -> bool:
-        """Say whether there is any quota, which is false in most clusters."""
         return bool(self._quotas.entries)
 
     def admit(self, resource: APIResource, value: Object) -> None:

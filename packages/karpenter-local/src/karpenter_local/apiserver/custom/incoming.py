@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from karpenter.api.schema import apply_defaults, prune_unknown_fields
 from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.bodies import json_type
-from karpenter_local.apiserver.entry import encode
+from karpenter_local.apiserver.entry import Object, encode
 from karpenter_local.apiserver.field_errors import invalid
 from karpenter_local.apiserver.incoming import unfit, untyped, warn_or_refuse
 from karpenter_local.apiserver.options import validation_mode
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from karpenter_local.apiserver.custom.definition import Version
-    from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.request import RequestInfo
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -74,7 +73,6 @@ def configuration(
 
 
 def normal(stored: Version, value: Object) -> Object:
-    """Return an object in the form in which it is stored."""
     _metadata(stored, value)
     value, _ = prune_unknown_fields(stored.schema, value)
     return to_stored(stored, apply_defaults(stored.schema, value))

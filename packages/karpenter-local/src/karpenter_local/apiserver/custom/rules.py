@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from karpenter.api.meta import InvalidObject
-from karpenter.api.schema import check_value, find_bad_rules, load
+from karpenter.api.schema import Schema, check_value, find_bad_rules, load
 from karpenter_local.apiserver.custom.definition import schema_of
 from karpenter_local.apiserver.custom.mentions import undeclared
 from karpenter_local.apiserver.field_errors import (
@@ -23,7 +23,6 @@ from karpenter_local.apiserver.validation import names
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter.api.schema import Schema
     from karpenter_local.apiserver.entry import Object
 
 _ROOT = "spec.validation.openAPIV3Schema"
@@ -32,7 +31,6 @@ _EMBEDDED = "x-kubernetes-embedded-resource"
 
 
 def validate_definition(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a definition."""
     spec = value["spec"]
     given = spec.get("names") or {}
     if value["metadata"].get("name") != f"{given.get('plural', '')}.{spec.get('group', '')}":

@@ -37,7 +37,6 @@ def autoscaler(value: Object) -> None:
 
 
 def ingress_class(value: Object) -> None:
-    """Parameters belong to the cluster."""
     parameters = (value.get("spec") or {}).get("parameters")
     if parameters is not None:
         parameters.setdefault("scope", "Cluster")

@@ -41,7 +41,6 @@ def secret(value: Object) -> None:
 
 
 def endpoints(value: Object) -> None:
-    """Ports speak TCP."""
     for subset in value.get("subsets") or ():
         for port in subset.get("ports") or ():
             port.setdefault("protocol", "TCP")
@@ -88,12 +87,10 @@ def limit_range(value: Object) -> None:
 
 
 def resource_claim(value: Object) -> None:
-    """Requests are for exactly one device."""
     claim_spec(value.get("spec") or {})
 
 
 def resource_claim_template(value: Object) -> None:
-    """As the claims that it is for."""
     claim_spec(((value.get("spec") or {}).get("spec")) or {})
 
 

@@ -34,7 +34,6 @@ def pod(value: dict[str, Any]) -> None:
 
 
 def template(value: dict[str, Any]) -> None:
-    """Fill in a pod template."""
     template_spec(value.setdefault("spec", {}))
 
 

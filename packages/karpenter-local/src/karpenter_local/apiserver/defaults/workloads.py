@@ -28,7 +28,6 @@ def deployment(value: Object) -> None:
 
 
 def replica_set(value: Object) -> None:
-    """One replica."""
     spec = value.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     if spec.get("template"):
@@ -124,6 +123,5 @@ def cron_job(value: Object) -> None:
 
 
 def pod_template(value: Object) -> None:
-    """A template like any other."""
     if value.get("template"):
         pods.template(value["template"])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver.managed.sets import SELF, union
+from karpenter_local.apiserver.managed.sets import SELF, Set, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter_local.apiserver.managed.sets import Set
     from karpenter_local.apiserver.managed.shapes import Shape
 
 _ABSENT: Any = object()
@@ -35,7 +34,6 @@ class Comparison:
 
     @property
     def touched(self) -> Set:
-        """What came or changed."""
         return union(self.modified, self.added)
 
     def __bool__(self) -> bool:

@@ -9,23 +9,18 @@ owns it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from karpenter_local.apiserver.entry import encode
+from karpenter_local.apiserver.entry import Object, encode
 from karpenter_local.apiserver.managed import entries, sets
-from karpenter_local.apiserver.managed.compare import compare, fields_of
-from karpenter_local.apiserver.managed.entries import UPDATE, Key, Managed
+from karpenter_local.apiserver.managed.compare import Comparison, compare, fields_of
+from karpenter_local.apiserver.managed.entries import UPDATE, Key, Managed, Managers
 from karpenter_local.apiserver.managed.merge import merge
 from karpenter_local.apiserver.managed.prune import prune
 from karpenter_local.apiserver.managed.sets import Set
 from karpenter_local.apiserver.managed.shapes import Shape
-
-if TYPE_CHECKING:
-    from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.managed.compare import Comparison
-    from karpenter_local.apiserver.managed.entries import Managers
 
 # https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
 _NEVER_OWNED: Set = {
@@ -222,7 +217,6 @@ def _is_reset(given: Any) -> bool:
 
 
 def _bare(value: Object) -> Object:
-    """Return the object without its managed fields."""
     meta = value.get("metadata") or {}
     if "managedFields" not in meta:
         return value

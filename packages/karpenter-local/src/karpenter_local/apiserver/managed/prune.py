@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from karpenter_local.apiserver.managed import sets
 from karpenter_local.apiserver.managed.compare import fields_of
-from karpenter_local.apiserver.managed.sets import SELF
+from karpenter_local.apiserver.managed.sets import SELF, Set
 
 if TYPE_CHECKING:
-    from karpenter_local.apiserver.managed.sets import Set
     from karpenter_local.apiserver.managed.shapes import Shape
 
 

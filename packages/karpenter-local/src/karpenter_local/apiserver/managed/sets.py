@@ -70,7 +70,6 @@ def _union_node(left: Set, right: Set) -> Set:
 
 
 def intersection(left: Set, right: Set) -> Set:
-    """Return what is in both."""
     found: Set = {}
     for key, ours in left.items():
         if key == SELF or key not in right:

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter_local.apiserver.schema.types import built_in_types
+from karpenter_local.apiserver.schema.types import FieldType, TypeDefinition, TypeField, built_in_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter_local.apiserver.schema.types import FieldType, TypeDefinition, TypeField
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -61,7 +60,6 @@ class Map(Shape):
         self._inner = inner
 
     def child(self, key: str) -> Shape:
-        """Return the shape of every entry."""
         _ = key
         return self._inner
 
@@ -72,7 +70,6 @@ class Deduced(Shape):
     kind = "map"
 
     def child(self, key: str) -> Shape:
-        """Return the same again."""
         _ = key
         return self
 
@@ -100,11 +97,9 @@ class Items(Shape):
 
     @property
     def item(self) -> Shape:
-        """The shape of the items."""
         return self._inner
 
     def element(self, item: Any) -> str:
-        """Return the item's keys."""
         if not isinstance(item, dict):
             return f"v:{_encode(item).decode()}"
         name = item.get(self.keys[0]) if len(self.keys) == 1 else None
@@ -134,7 +129,6 @@ class Struct(Shape):
         self._children: dict[str, Shape] = {}
 
     def child(self, key: str) -> Shape:
-        """Return the shape of a field."""
         found = self._children.get(key)
         if found is None:
             field = self._definition.fields.get(key)
@@ -142,19 +136,16 @@ class Struct(Shape):
         return found
 
     def is_field(self, key: str) -> bool:
-        """Return whether the struct has the field."""
         return key in self._definition.fields
 
 
 @cache
 def of_definition(name: str) -> Shape:
-    """Return the shape of a definition."""
     definition = built_in_types().definition(name)
     return LEAF if definition.atomic else Struct(definition)
 
 
 def of_kind(group: str, version: str, kind: str) -> Shape:
-    """Return the shape of a built-in kind."""
     definition = built_in_types().of_kind(group, version, kind)
     assert definition is not None, kind
     return of_definition(definition.name)

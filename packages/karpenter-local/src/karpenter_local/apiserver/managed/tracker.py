@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter_local.apiserver.entry import encode
+from karpenter_local.apiserver.entry import Object, encode
 from karpenter_local.apiserver.managed import owners, shapes
 from karpenter_local.apiserver.managed.entries import APPLY, UPDATE, BadEntries, Key
 from karpenter_local.apiserver.schema.conform import zero
@@ -16,7 +16,6 @@ from karpenter_local.apiserver.schema.types import built_in_types
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.managed.sets import Set
     from karpenter_local.apiserver.managed.shapes import Shape
     from karpenter_local.apiserver.resources import APIResource
@@ -82,7 +81,6 @@ class Tracker:
         return fields
 
     def on_update(self, resource: APIResource, value: Object, before: Object, author: Author) -> None:
-        """Note who changed what."""
         write = self._write(resource, UPDATE, author)
         try:
             found = owners.after_update(value, before, write, self._updates)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter.kube.rest import Response
+from karpenter.kube.rest import Request, Response
 from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.negotiation import clauses
 from karpenter_local.apiserver.openapi.paths import paths_of
@@ -16,7 +16,6 @@ from karpenter_local.apiserver.presenting import reply, reply_raw
 from karpenter_local.apiserver.schema.types import built_in_types
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Request
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.resources import APIResource
 

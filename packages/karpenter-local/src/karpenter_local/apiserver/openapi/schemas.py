@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from karpenter_local.apiserver.openapi import words
-from karpenter_local.apiserver.schema.types import built_in_types
-
-if TYPE_CHECKING:
-    from karpenter_local.apiserver.schema.types import FieldType, TypeDefinition, TypeField
+from karpenter_local.apiserver.schema.types import FieldType, TypeDefinition, TypeField, built_in_types
 
 _PKG = "io.k8s.apimachinery.pkg"
 # Types that are written otherwise than Go declares them, such as a Quantity as text or number:
@@ -129,7 +126,6 @@ def of_custom(plain: dict[str, Any], gvk: tuple[str, str, str], prefix: str) -> 
 
 
 def of_list(item: str, gvk: tuple[str, str, str], list_kind: str, prefix: str) -> dict[str, Any]:
-    """Return the schema of a list."""
     group, version, _ = gvk
     return {
         "type": "object",

@@ -150,5 +150,4 @@ def of_kind(name: str) -> str:
 
 
 def of_field(definition: str, field: str, *, top: bool) -> str:
-    """Return what a field is for, or nothing."""
     return FIELDS.get(f"{definition}.{field}") or (FIELDS.get(field, "") if top else "")

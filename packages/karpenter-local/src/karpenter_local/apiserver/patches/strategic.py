@@ -87,7 +87,6 @@ def _struct(
 
 
 def _retained(value: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """Return only what the patch says to retain, if it says so."""
     retained = patch.pop(_RETAIN, None)
     if retained is None:
         return value

@@ -33,7 +33,7 @@ def _struct(value: Any, definition: TypeDefinition, path: str) -> str:
     return ""
 
 
-def _value(value: Any, type_: FieldType, path: str) -> str:  # noqa: PLR0911  one way for each type
+def _value(value: Any, type_: FieldType, path: str) -> str:
     if value is None or type_.code in _FREE:
         return ""
     match type_.code:

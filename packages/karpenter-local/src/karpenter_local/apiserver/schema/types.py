@@ -35,7 +35,6 @@ class FieldType:
 
     @property
     def definition(self) -> TypeDefinition:
-        """What the type refers to."""
         if self._definition is None:
             self._definition = built_in_types().definition(self.name)
         return self._definition
@@ -130,7 +129,6 @@ class TypeDefinition:
 
     @property
     def short(self) -> str:
-        """The name without its group."""
         return self.name.rpartition(".")[2]
 
 
@@ -152,12 +150,10 @@ class BuiltInTypes:
         return found
 
     def of_kind(self, group: str, version: str, kind: str) -> TypeDefinition | None:
-        """Return the definition of a kind."""
         name = self._kinds.get((group, version, kind))
         return None if name is None else self.definition(name)
 
     def names(self) -> list[str]:
-        """Return the name of every definition."""
         return list(self._spelled)
 
 

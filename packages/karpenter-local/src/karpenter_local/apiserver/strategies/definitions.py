@@ -21,7 +21,6 @@ class DefinitionStrategy(Strategy):
     """How definitions are written."""
 
     def prepare_create(self, resource: APIResource, value: Object) -> None:
-        """Begin with no names accepted."""
         _ = resource
         stored = [item["name"] for item in value["spec"].get("versions") or () if item.get("storage")]
         value["status"] = {
@@ -31,7 +30,6 @@ class DefinitionStrategy(Strategy):
         }
 
     def validate(self, value: Object, old: Object | None) -> Sequence[FieldError]:
-        """Judge names, versions and schemas."""
         return list(rules.validate_definition(value, old))
 
     def before_delete(self, backend: Backend, value: Object) -> None:

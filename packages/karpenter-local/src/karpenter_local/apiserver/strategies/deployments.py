@@ -22,7 +22,6 @@ class DeploymentStrategy(Strategy):
         return {"spec": value.get("spec"), "annotations": value["metadata"].get("annotations") or {}}
 
     def prepare_status(self, resource: APIResource, value: Object, old: Object) -> None:
-        """Leave labels as they were."""
         super().prepare_status(resource, value, old)
         if "labels" in old["metadata"]:
             value["metadata"]["labels"] = old["metadata"]["labels"]
@@ -34,12 +33,10 @@ class DaemonSetStrategy(Strategy):
     """How daemon sets are written."""
 
     def prepare_create(self, resource: APIResource, value: Object) -> None:
-        """Number the first template."""
         super().prepare_create(resource, value)
         value["metadata"].setdefault("annotations", {})[_TEMPLATE_GENERATION] = "1"
 
     def prepare_update(self, resource: APIResource, value: Object, old: Object) -> None:
-        """Number each new template."""
         super().prepare_update(resource, value, old)
         number = int((old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION, "1"))
         if value["spec"].get("template") != old["spec"].get("template"):

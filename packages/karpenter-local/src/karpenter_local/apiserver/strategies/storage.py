@@ -22,7 +22,6 @@ class ClaimStrategy(Strategy):
     """How claims are written."""
 
     def prepare_create(self, resource: APIResource, value: Object) -> None:
-        """Begin pending."""
         _ = resource
         value["status"] = {"phase": "Pending"}
 
@@ -67,7 +66,6 @@ class VolumeStrategy(Strategy):
             _protect(value, "kubernetes.io/pv-protection")
 
     def prepare_create(self, resource: APIResource, value: Object) -> None:
-        """Begin pending."""
         _ = resource
         value["status"] = {
             "phase": "Pending",

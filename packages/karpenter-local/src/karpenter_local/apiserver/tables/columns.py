@@ -37,7 +37,6 @@ class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def column(name: str, cell: Cell, *, wide: bool = False, type_: str = "string") -> TableColumn:
-    """Return a column."""
     return TableColumn(name=name, cell=cell, priority=1 if wide else 0, type=type_)
 
 
@@ -134,7 +133,6 @@ def labels(given: dict[str, str] | None) -> str:
 
 
 def selector(given: Object | None) -> str:
-    """Return a LabelSelector on one line."""
     if given is None:
         return NONE
     terms = [f"{key}={value}" for key, value in sorted((given.get("matchLabels") or {}).items())]

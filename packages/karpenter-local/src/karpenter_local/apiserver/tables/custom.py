@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter_local.apiserver.tables.columns import TableColumn, ago
+from karpenter_local.apiserver.tables.columns import Cell, Object, TableColumn, ago
 from karpenter_local.apiserver.tables.jsonpath import PathError, compile_path
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from karpenter_local.apiserver.tables.columns import Cell, Object
 
 
 _HOW = "Custom resource definition column (in JSONPath format)"

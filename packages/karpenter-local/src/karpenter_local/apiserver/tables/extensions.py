@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver.tables.columns import AGE, NAME, NONE, at, column, dig, labels, size
+from karpenter_local.apiserver.tables.columns import AGE, NAME, NONE, Object, at, column, dig, labels, size
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from karpenter_local.apiserver.tables.columns import Object
 
 _UNKNOWN = "<unknown>"
 _UNSET = "<unset>"

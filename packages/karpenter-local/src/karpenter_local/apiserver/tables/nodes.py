@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter_local.apiserver.tables.columns import AGE, NAME, NONE, UNKNOWN, at, column
+from karpenter_local.apiserver.tables.columns import (
+    AGE,
+    NAME,
+    NONE,
+    UNKNOWN,
+    Cell,
+    Object,
+    TableColumn,
+    at,
+    column,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from karpenter_local.apiserver.tables.columns import Cell, Object, TableColumn
 
 # kubectl prints what follows this prefix in the column ROLES:
 # https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane

@@ -8,6 +8,7 @@ from karpenter_local.apiserver.tables.columns import (
     AGE,
     NAME,
     NONE,
+    Object,
     TableColumn,
     ago,
     at,
@@ -20,7 +21,6 @@ from karpenter_local.apiserver.tables.columns import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from karpenter_local.apiserver.tables.columns import Object
 
 CONFIG_MAPS = (NAME, column("Data", size("data", "binaryData")), AGE)
 SECRETS = (NAME, column("Type", at("type")), column("Data", size("data")), AGE)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver.tables.columns import AGE, NAME, NONE, column, human, parse_time
+from karpenter_local.apiserver.tables.columns import (
+    AGE,
+    NAME,
+    NONE,
+    Object,
+    TableColumn,
+    column,
+    human,
+    parse_time,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from karpenter_local.apiserver.tables.columns import Object, TableColumn
 
 _FINISHED = frozenset({"Succeeded", "Failed"})
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from karpenter_local.apiserver.tables import extensions, others, storage, workloads
-from karpenter_local.apiserver.tables.columns import CREATED, NAME
+from karpenter_local.apiserver.tables.columns import CREATED, NAME, TableColumn
 from karpenter_local.apiserver.tables.nodes import NODES
 from karpenter_local.apiserver.tables.pods import PODS
-
-if TYPE_CHECKING:
-    from karpenter_local.apiserver.tables.columns import TableColumn
 
 _COLUMNS: dict[str, tuple[TableColumn, ...]] = {
     "configmaps": others.CONFIG_MAPS,
@@ -66,5 +61,4 @@ GENERAL: tuple[TableColumn, ...] = (NAME, CREATED)
 
 
 def built_in(table: str) -> tuple[TableColumn, ...]:
-    """Return the columns of a built-in table."""
     return _COLUMNS.get(table, GENERAL)

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter_local.apiserver.tables.columns import AGE, NAME, TableColumn, at, column, dig, size
+from karpenter_local.apiserver.tables.columns import (
+    AGE,
+    NAME,
+    Cell,
+    Object,
+    TableColumn,
+    at,
+    column,
+    dig,
+    size,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from karpenter_local.apiserver.tables.columns import Cell, Object
 
 # https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes
 _SHORT_MODES = {

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karpenter_local.apiserver import errors
-from karpenter_local.apiserver.entry import encode
+from karpenter_local.apiserver.entry import Entry, Object, encode
 from karpenter_local.apiserver.views import event, metadata_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from karpenter_local.apiserver.entry import Entry, Object
     from karpenter_local.apiserver.tables.columns import TableColumn
     from karpenter_local.apiserver.watch_cache import WatchCacheEvent
 
@@ -33,11 +32,9 @@ class TableView:
         self._headed = False
 
     def one(self, entry: Entry) -> bytes:
-        """Return a table of one row."""
         return encode(self._table({"resourceVersion": str(entry.revision)}, [entry]))
 
     def many(self, meta: dict[str, Any], entries: Sequence[Entry]) -> bytes:
-        """Return a table."""
         return encode(self._table(meta, entries))
 
     def line(self, type_: str, entry: Entry) -> bytes:
@@ -49,7 +46,6 @@ class TableView:
         return event(type_, encode(table))
 
     def change(self, change: WatchCacheEvent) -> bytes:
-        """Return the event for a change."""
         return self.line(change.type, change.entry)
 
     def bookmark(self, value: Object) -> bytes:

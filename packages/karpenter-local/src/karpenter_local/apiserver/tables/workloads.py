@@ -8,6 +8,9 @@ from karpenter_local.apiserver.tables.columns import (
     AGE,
     NAME,
     NONE,
+    Cell,
+    Object,
+    TableColumn,
     ago,
     at,
     column,
@@ -21,8 +24,6 @@ from karpenter_local.apiserver.tables.columns import (
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from karpenter_local.apiserver.tables.columns import Cell, Object, TableColumn
 
 
 def _containers(template: str, key: str) -> Cell:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter_local.apiserver.admission.policies import check_expression
-from karpenter_local.apiserver.field_errors import invalid, not_supported, required
+from karpenter_local.apiserver.field_errors import FieldError, invalid, not_supported, required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.field_errors import FieldError
 
 _ACTIONS = ("Audit", "Deny", "Warn")
 _FAILURES = ("Fail", "Ignore")
@@ -19,7 +18,6 @@ _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 
 
 def autoscaler(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with an autoscaler."""
     _ = old
     spec = value["spec"]
     least, most = spec.get("minReplicas", 1), spec.get("maxReplicas", 0)
@@ -36,7 +34,6 @@ def autoscaler(value: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def ingress(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with an ingress."""
     _ = old
     spec = value.get("spec") or {}
     if not spec.get("rules") and not spec.get("defaultBackend"):
@@ -83,7 +80,6 @@ def admission_policy(value: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def admission_policy_binding(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with the binding of a policy."""
     _ = old
     spec = value.get("spec") or {}
     if not spec.get("policyName"):

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from karpenter_local.apiserver.field_errors import invalid, not_supported, required
+from karpenter_local.apiserver.field_errors import FieldError, invalid, not_supported, required
 from karpenter_local.apiserver.validation.pods import template
 from karpenter_local.apiserver.validation.workloads import not_negative
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.field_errors import FieldError
 
 # A job's name has eleven more characters: https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/
 _LONGEST_NAME = 52
@@ -25,7 +24,6 @@ _DESCRIPTORS = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily
 
 
 def job(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a job."""
     spec = value["spec"]
     yield from _spec(spec, "spec")
     if old is not None:
@@ -62,7 +60,6 @@ def _spec(spec: dict[str, Any], path: str) -> Iterator[FieldError]:
 
 
 def cron_job(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a cron job."""
     spec = value["spec"]
     schedule = spec.get("schedule", "")
     if not schedule:

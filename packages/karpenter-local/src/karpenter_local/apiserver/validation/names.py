@@ -152,7 +152,6 @@ def qualified(text: str) -> Sentences:
 
 @lru_cache(maxsize=4096)
 def value(text: str) -> Sentences:
-    """Judge a label's value."""
     bad = () if _is_value(text) else (_BAD_VALUE,)
     return (*_longer(text, LONGEST_LABEL, "bytes"), *bad)
 

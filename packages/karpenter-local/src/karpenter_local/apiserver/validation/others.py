@@ -32,7 +32,6 @@ _SYSTEM_PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critic
 
 
 def config_map(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a config map."""
     yield from _data(value, ("data", "binaryData"))
     if old is not None and old.get("immutable"):
         if not value.get("immutable"):
@@ -43,7 +42,6 @@ def config_map(value: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def secret(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a secret."""
     yield from _data(value, ("data",))
     if old is not None:
         if value.get("type") != old.get("type"):
@@ -69,7 +67,6 @@ def _data(value: Object, keys: tuple[str, ...]) -> Iterator[FieldError]:
 
 
 def service(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a service."""
     spec = value["spec"]
     headless = spec.get("clusterIP") == "None"
     if not spec.get("ports") and not headless and spec.get("type") != "ExternalName":
@@ -114,7 +111,6 @@ def _service_ports(ports: list[dict[str, Any]]) -> Iterator[FieldError]:
 
 
 def node(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a node."""
     spec = value["spec"]
     taints = spec.get("taints") or []
     seen: set[tuple[str, str]] = set()
@@ -181,7 +177,6 @@ def _access_modes(spec: dict[str, Any], path: str) -> Iterator[FieldError]:
 
 
 def volume(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a volume."""
     spec = value["spec"]
     if not spec.get("accessModes"):
         yield required("spec.accessModes")
@@ -212,7 +207,6 @@ def volume(value: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def storage_class(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a storage class."""
     if not value.get("provisioner"):
         yield required("provisioner")
     if value.get("reclaimPolicy") not in {"Delete", "Retain"}:
@@ -229,7 +223,6 @@ def storage_class(value: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def priority_class(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a priority class."""
     name, number = value["metadata"].get("name", ""), value.get("value", 0)
     if old is None and name.startswith("system-") and _SYSTEM_PRIORITIES.get(name) != number:
         why = "priority class names with 'system-' prefix are reserved for system use only"
@@ -276,7 +269,6 @@ def binding(value: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def role(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a role."""
     _ = old
     for index, rule in enumerate(value.get("rules") or ()):
         path = f"rules[{index}]"
@@ -297,7 +289,6 @@ def role(value: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def lease(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a lease."""
     _ = old
     spec = value.get("spec") or {}
     seconds = spec.get("leaseDurationSeconds")
@@ -308,7 +299,6 @@ def lease(value: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def event(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with an event."""
     if old is not None:
         return
     about = (value.get("involvedObject") or {}).get("namespace", "")

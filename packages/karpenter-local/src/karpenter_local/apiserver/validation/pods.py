@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver.field_errors import forbidden, invalid, not_supported, required
+from karpenter_local.apiserver.field_errors import FieldError, forbidden, invalid, not_supported, required
 from karpenter_local.apiserver.validation import meta, names, quantities
 from karpenter_local.apiserver.validation.containers import containers
 from karpenter_local.apiserver.validation.scheduling import placement
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.field_errors import FieldError
 
 _RESTART = ("Always", "OnFailure", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karpenter.base.quantity import Quantity, parse_quantity
-from karpenter_local.apiserver.field_errors import invalid, required
+from karpenter_local.apiserver.field_errors import FieldError, invalid, required
 from karpenter_local.apiserver.validation import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter_local.apiserver.field_errors import FieldError
 
 # Other names without a domain are no resources of containers:
 # https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#extended-resources

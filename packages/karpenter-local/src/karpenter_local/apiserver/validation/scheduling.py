@@ -40,7 +40,6 @@ def placement(spec: dict[str, Any], path: str) -> Iterator[FieldError]:
 
 
 def tolerations(given: list[dict[str, Any]], path: str) -> Iterator[FieldError]:
-    """Yield what is wrong with tolerations."""
     for index, item in enumerate(given):
         yield from _toleration(item, f"{path}[{index}]")
 
@@ -104,7 +103,6 @@ def _weight(item: dict[str, Any], path: str) -> Iterator[FieldError]:
 
 
 def node_selector(given: dict[str, Any], path: str) -> Iterator[FieldError]:
-    """Yield what is wrong with a node selector."""
     terms = given.get("nodeSelectorTerms") or ()
     if not terms:
         yield required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
@@ -128,7 +126,6 @@ def _pod_term(term: dict[str, Any], path: str) -> Iterator[FieldError]:
 
 
 def label_selector(given: dict[str, Any], path: str) -> Iterator[FieldError]:
-    """Yield what is wrong with a label selector."""
     yield from meta.labels(given.get("matchLabels"), f"{path}.matchLabels")
     for index, item in enumerate(given.get("matchExpressions") or ()):
         yield from _expression(item, f"{path}.matchExpressions[{index}]", _LABEL_OPERATORS)

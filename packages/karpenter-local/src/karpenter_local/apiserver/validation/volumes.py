@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver.field_errors import duplicate, forbidden, invalid, required
+from karpenter_local.apiserver.field_errors import FieldError, duplicate, forbidden, invalid, required
 from karpenter_local.apiserver.validation import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from karpenter_local.apiserver.field_errors import FieldError
 
 
 def volumes(given: list[dict[str, Any]] | None, path: str) -> Iterator[FieldError]:

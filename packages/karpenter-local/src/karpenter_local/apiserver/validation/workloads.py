@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver.field_errors import forbidden, invalid, not_supported, required
+from karpenter_local.apiserver.field_errors import FieldError, forbidden, invalid, not_supported, required
 from karpenter_local.apiserver.selectors import from_object
 from karpenter_local.apiserver.validation.pods import template
 from karpenter_local.apiserver.validation.scheduling import label_selector
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.field_errors import FieldError
 
 _PERCENT = re.compile(r"[0-9]+%").fullmatch
 # https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#update-strategies
@@ -93,7 +92,6 @@ def _fixed(spec: dict[str, Any], before: dict[str, Any], key: str) -> Iterator[F
 
 
 def deployment(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a deployment."""
     spec = value["spec"]
     yield from not_negative(spec, "spec", "replicas", "minReadySeconds", "revisionHistoryLimit")
     yield from _common(spec, "deployment")
@@ -139,7 +137,6 @@ def _is_zero(value: int | str | None) -> bool:
 
 
 def replica_set(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a replica set."""
     spec = value["spec"]
     yield from not_negative(spec, "spec", "replicas", "minReadySeconds")
     yield from _common(spec, "deployment")  # sic
@@ -150,7 +147,6 @@ def replica_set(value: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def daemon_set(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a daemon set."""
     spec = value["spec"]
     yield from _common(spec, "daemonset")
     yield from template(spec["template"], "spec.template")
@@ -172,7 +168,6 @@ def daemon_set(value: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def stateful_set(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a stateful set."""
     spec = value["spec"]
     if old is not None:
         before = old["spec"]
@@ -193,7 +188,6 @@ def stateful_set(value: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def replication_controller(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a replication controller."""
     _ = old
     spec = value["spec"]
     yield from not_negative(spec, "spec", "replicas", "minReadySeconds")

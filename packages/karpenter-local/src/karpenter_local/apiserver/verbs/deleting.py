@@ -17,7 +17,7 @@ from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.access import UserInfo
 from karpenter_local.apiserver.admission.policies import AdmissionAttributes
 from karpenter_local.apiserver.bodies import read
-from karpenter_local.apiserver.entry import Entry
+from karpenter_local.apiserver.entry import Entry, Object
 from karpenter_local.apiserver.metadata import stamp
 from karpenter_local.apiserver.options import is_dry_run, refuse
 from karpenter_local.apiserver.presenting import reply, reply_raw, warnings
@@ -28,7 +28,6 @@ from karpenter_local.apiserver.writing import draft
 if TYPE_CHECKING:
     from karpenter.kube.rest import Response
     from karpenter_local.apiserver.backend import Backend
-    from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.request import RequestInfo
     from karpenter_local.apiserver.resources import APIResource
     from karpenter_local.apiserver.views import ResponseView
@@ -63,7 +62,6 @@ class DeletionResult(msgspec.Struct, frozen=True):
 
 
 def delete(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
-    """Delete one object."""
     stored = backend.kept(call.resource)
     entry = backend.entry(stored, call.namespace, call.name)
     options = read_options(backend, call)
@@ -86,7 +84,6 @@ def success(resource: APIResource, value: Object) -> Object:
 
 
 def remove(backend: Backend, resource: APIResource, entry: Entry, options: DeleteOptions) -> DeletionResult:
-    """Begin or finish a deletion."""
     value = entry.object()
     meta = value["metadata"]
     _check(resource, meta, options)

@@ -59,7 +59,6 @@ def evict(backend: Backend, call: RequestInfo) -> Response:
 
 
 def _admit(backend: Backend, call: RequestInfo, body: Object, *, dry_run: bool) -> None:
-    """Ask the admission policies about an eviction."""
     asked = AdmissionAttributes(
         operation="CREATE",
         resource=call.resource,

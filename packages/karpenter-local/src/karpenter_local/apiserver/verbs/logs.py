@@ -96,7 +96,6 @@ class FollowedLog:
                 yield new.splitlines()
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
-        """Yield lines one by one."""
         async for batch in self.batches():
             for line in batch:
                 yield line

@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karpenter_local.apiserver import bodies, errors, incoming, options
-from karpenter_local.apiserver.entry import encode
+from karpenter_local.apiserver.entry import Object, encode
 from karpenter_local.apiserver.patches import merge, operations, strategic
 from karpenter_local.apiserver.presenting import reply_raw, warnings
-from karpenter_local.apiserver.schema.types import built_in_types
+from karpenter_local.apiserver.schema.types import TypeDefinition, built_in_types
 from karpenter_local.apiserver.verbs import applying
 from karpenter_local.apiserver.writing import WriteOptions, update
 
 if TYPE_CHECKING:
     from karpenter.kube.rest import Response
     from karpenter_local.apiserver.backend import Backend
-    from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.request import RequestInfo
     from karpenter_local.apiserver.resources import APIResource
-    from karpenter_local.apiserver.schema.types import TypeDefinition
     from karpenter_local.apiserver.views import ResponseView
 
 # https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/

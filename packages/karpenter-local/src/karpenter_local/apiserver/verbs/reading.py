@@ -34,7 +34,6 @@ class Token(msgspec.Struct):
 
 
 def get(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
-    """Return one object."""
     entry = backend.entry(call.resource, call.namespace, call.name)
     if entry is None:
         raise errors.not_found(call.resource, call.name)

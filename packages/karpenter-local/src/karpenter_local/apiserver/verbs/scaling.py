@@ -102,7 +102,6 @@ def _admit(backend: Backend, call: RequestInfo, paths: ScalePaths, old: Object, 
 
 
 def render(call: RequestInfo, paths: ScalePaths, value: Object) -> Object:
-    """Return an object's scale."""
     meta = value["metadata"]
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     replicas = dig(value, paths.spec)

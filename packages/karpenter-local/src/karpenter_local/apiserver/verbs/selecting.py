@@ -6,14 +6,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from karpenter_local.apiserver import errors, fields
-from karpenter_local.apiserver.entry import key_of
+from karpenter_local.apiserver.entry import Entry, key_of
 from karpenter_local.apiserver.selectors import ListSelector, SelectorRequirement, parse_fields, parse_labels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karpenter_local.apiserver.backend import Backend
-    from karpenter_local.apiserver.entry import Entry
     from karpenter_local.apiserver.request import RequestInfo
 
 
@@ -80,5 +79,4 @@ def parse_revision(text: str) -> int:
 
 
 def matching(entries: Sequence[Entry], chosen: ListSelector) -> list[Entry]:
-    """Return those that match."""
     return [entry for entry in entries if chosen.matches(entry)] if chosen else list(entries)

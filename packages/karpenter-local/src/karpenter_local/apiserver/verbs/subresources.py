@@ -13,7 +13,7 @@ from karpenter_local.apiserver.presenting import reply
 from karpenter_local.apiserver.tokens import DEFAULT_SECONDS, ISSUER, SHORTEST
 from karpenter_local.apiserver.verbs.binding import bind
 from karpenter_local.apiserver.verbs.evicting import evict
-from karpenter_local.apiserver.verbs.logs import read_log
+from karpenter_local.apiserver.verbs.logs import FollowedLog, read_log
 from karpenter_local.apiserver.verbs.patching import patch
 from karpenter_local.apiserver.verbs.reading import get
 from karpenter_local.apiserver.verbs.refusing import refusal
@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     from karpenter.kube.rest import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.request import RequestInfo
-    from karpenter_local.apiserver.verbs.logs import FollowedLog
     from karpenter_local.apiserver.views import ResponseView
 
 
 def answer(backend: Backend, call: RequestInfo, view: ResponseView) -> Response | FollowedLog:
-    """Answer a request for a subresource."""
     match call.subresource:
         case "status" | "finalize" | "resize":
             return {"get": get, "update": put, "patch": patch}[call.verb](backend, call, view)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter_local.apiserver import errors
-from karpenter_local.apiserver.entry import Entry, encode
+from karpenter_local.apiserver.entry import Entry, Object, encode
 from karpenter_local.apiserver.options import refuse
 from karpenter_local.apiserver.verbs.selecting import current, parse_revision, selector
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from karpenter_local.apiserver.backend import Backend
-    from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.request import RequestInfo
     from karpenter_local.apiserver.views import ResponseView
     from karpenter_local.apiserver.watch_cache import WatchCacheEvent
@@ -110,7 +109,6 @@ class Watch:
         return []
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
-        """Yield events one by one."""
         batches = self.batches()
         try:
             async for batch in batches:

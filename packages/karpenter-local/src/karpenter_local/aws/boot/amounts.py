@@ -20,14 +20,12 @@ from karpenter.cloud.catalogs.ec2.instancetypes import (
     reserved_cpu,
     reserved_memory_mib,
 )
-from karpenter.core.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, parse_resources
-from karpenter_local.aws.boot.bootconfig import CannotJoin
+from karpenter.core.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, parse_resources
+from karpenter_local.aws.boot.bootconfig import BootConfig, CannotJoin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.core.model.resources import Resources
-    from karpenter_local.aws.boot.bootconfig import BootConfig
     from karpenter_local.aws.boot.hardware import Hardware
     from karpenter_local.aws.boot.images import System
 

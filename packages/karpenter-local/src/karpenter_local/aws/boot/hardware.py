@@ -37,5 +37,4 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def provider_id(self) -> str:
-        """What its node calls it."""
         return f"aws:///{self.zone}/{self.id}"

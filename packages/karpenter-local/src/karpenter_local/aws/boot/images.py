@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter_local.aws.boot.al2 import read_al2
-from karpenter_local.aws.boot.bootconfig import CannotJoin
+from karpenter_local.aws.boot.bootconfig import BootConfig, CannotJoin
 from karpenter_local.aws.boot.bottlerocket import read_bottlerocket
 from karpenter_local.aws.boot.nodeadm import read_al2023
 from karpenter_local.aws.boot.windows import read_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from karpenter_local.aws.boot.bootconfig import BootConfig
 
 
 class System(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +38,6 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_windows(self) -> bool:
-        """Whether it is Windows."""
         return bool(self.windows_build)
 
 

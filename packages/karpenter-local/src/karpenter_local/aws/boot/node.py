@@ -23,10 +23,9 @@ from karpenter.api.meta import to_plain
 from karpenter.cloud.catalogs.ec2.instancetypes import VM_OVERHEAD
 from karpenter.core.model.resources import render_resources
 from karpenter_local.aws.boot.amounts import allocatable, capacity
-from karpenter_local.aws.boot.bootconfig import CannotJoin
+from karpenter_local.aws.boot.bootconfig import BootConfig, CannotJoin
 
 if TYPE_CHECKING:
-    from karpenter_local.aws.boot.bootconfig import BootConfig
     from karpenter_local.aws.boot.hardware import Hardware
     from karpenter_local.aws.boot.images import System
 

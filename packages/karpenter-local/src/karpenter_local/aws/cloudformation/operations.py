@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from karpenter_local.aws.cloudformation.resources import TYPES
-from karpenter_local.aws.cloudformation.stacks import CAPABILITIES, DELETED, StackService
+from karpenter_local.aws.cloudformation.stacks import CAPABILITIES, DELETED, Stack, StackService
 from karpenter_local.aws.cloudformation.template import invalid, parse
 from karpenter_local.aws.wire import AwsError
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from karpenter_local.aws.account import Account
-    from karpenter_local.aws.cloudformation.stacks import Stack
 
 
 def _service(account: Account) -> StackService:

@@ -76,22 +76,18 @@ class Maker:
 
     @cached_property
     def iam(self) -> Any:
-        """A client for IAM."""
         return self._session.client("iam", endpoint_url=_ENDPOINT)
 
     @cached_property
     def sqs(self) -> Any:
-        """A client for SQS."""
         return self._session.client("sqs", endpoint_url=_ENDPOINT)
 
     @cached_property
     def events(self) -> Any:
-        """A client for EventBridge."""
         return self._session.client("events", endpoint_url=_ENDPOINT)
 
     @cached_property
     def eks(self) -> Any:
-        """A client for EKS."""
         return self._session.client("eks", endpoint_url=_ENDPOINT)
 
 

@@ -15,8 +15,9 @@ import msgspec
 from botocore.exceptions import ClientError, ParamValidationError
 from moto.moto_api._internal import mock_random
 
-from karpenter_local.aws.cloudformation.resources import TYPES, Made, Maker, name_for
+from karpenter_local.aws.cloudformation.resources import TYPES, Made, Maker, ResourceType, name_for
 from karpenter_local.aws.cloudformation.template import (
+    CfnTemplate,
     TemplateScope,
     given,
     holds,
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from karpenter_local.aws.account import Account
-    from karpenter_local.aws.cloudformation.resources import ResourceType
-    from karpenter_local.aws.cloudformation.template import CfnTemplate
 
 _STACK: Final = "AWS::CloudFormation::Stack"
 CAPABILITIES: Final = ("CAPABILITY_IAM", "CAPABILITY_NAMED_IAM")
@@ -441,7 +440,6 @@ class StackService:
         return TemplateScope(template=template, values=values, physical=physical, attribute=attribute)
 
     def _enter(self, stack: Stack, status: str, why: str) -> None:
-        """Put a stack in a state."""
         stack.status, stack.reason = status, why
         self._event(stack, stack.name, (stack.id, _STACK), status, why)
 

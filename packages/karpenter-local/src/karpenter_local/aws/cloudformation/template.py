@@ -58,7 +58,6 @@ class _Loader(yaml.SafeLoader):
     """
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Refuse aliases."""
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("aliases are not supported")
         return super().compose_node(parent, index)
@@ -246,7 +245,6 @@ def _call(scope: TemplateScope, name: str, argument: Any) -> Any:
 
 
 def _compute(scope: TemplateScope, name: str, worked: Any) -> Any:
-    """Work out a function of values alone."""
     if name not in _FUNCTIONS:
         raise invalid(f"Template error: the function {name} is not supported by the embedded AWS")
     try:

@@ -14,8 +14,8 @@ from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.cloudprovider import Machine, ProviderId
 from karpenter_local.aws.account import CapacityError as Shortage
 from karpenter_local.aws.account import OfferingPattern
-from karpenter_local.aws.commands import Impair, Interrupt, Kill, Rebalance, ReleaseAmi, Retire
-from karpenter_local.aws.events import InstanceLaunched, InterruptionScheduled
+from karpenter_local.aws.commands import Command, Impair, Interrupt, Kill, Rebalance, ReleaseAmi, Retire
+from karpenter_local.aws.events import AccountEvent, InstanceLaunched, InterruptionScheduled
 from karpenter_local.aws.instancestate import SHUTTING_DOWN, TERMINATED, capacity_type_of, is_leaving
 from karpenter_local.aws.inventory import InstanceInventory
 from karpenter_local.aws.mail import post
@@ -31,9 +31,9 @@ from karpenter_local.simulation.aws.faults import (
     ImpairInstance,
     RunShort,
 )
-from karpenter_local.simulation.aws.network import AwsCallFaults, FaultyAws
-from karpenter_local.simulation.faults import BadCloud, BadLaunch, Drift, LoseMachine, SellOut
-from karpenter_local.simulation.invariants.invariant import CloudCall
+from karpenter_local.simulation.aws.network import AwsCallFault, AwsCallFaults, FaultyAws
+from karpenter_local.simulation.faults import BadCloud, BadLaunch, Drift, InjectedFault, LoseMachine, SellOut
+from karpenter_local.simulation.invariants.invariant import CloudCall, Invariant, ViolationLog
 from karpenter_local.simulation.invariants.machines import LaunchedOnceInvariant
 
 if TYPE_CHECKING:
@@ -41,14 +41,9 @@ if TYPE_CHECKING:
 
     from karpenter.cloud.aws.sdk import AwsApi
     from karpenter.core.model.catalog import Catalog
-    from karpenter_local.aws.commands import Command
-    from karpenter_local.aws.events import AccountEvent
     from karpenter_local.aws.site import ClusterAccount
-    from karpenter_local.simulation.aws.network import AwsCallFault
     from karpenter_local.simulation.cloud import Later
     from karpenter_local.simulation.cluster import SimulatedCluster
-    from karpenter_local.simulation.faults import InjectedFault
-    from karpenter_local.simulation.invariants.invariant import Invariant, ViolationLog
     from karpenter_local.simulation.network import FaultyTransport
 
 _FAMILIES: Final = ("c5", "m5", "r5")
@@ -97,16 +92,13 @@ class SimulatedAws:
 
     @property
     def node_class(self) -> Mapping[str, str]:
-        """The nodeClassRef of NodePools."""
         return self._cloud.node_class
 
     @property
     def site(self) -> ClusterAccount:
-        """The account with the resources of the cluster."""
         return self._cloud.site
 
     async def start(self) -> None:
-        """Follow the account."""
         self._inventory = InstanceInventory(self.site.account)
         self.site.account.subscribe(self._note)
 
@@ -127,7 +119,6 @@ class SimulatedAws:
         self._on_call = on_call
 
     def aws(self, site: ClusterAccount, *, chance: Random, transport: FaultyTransport) -> AwsApi:
-        """Return how an operator calls AWS."""
         return FaultyAws(
             site.clients,
             site.account,
@@ -137,7 +128,7 @@ class SimulatedAws:
             on_change=self._on_change,
         )
 
-    def inject(self, fault: InjectedFault, later: Later) -> bool:  # noqa: C901  one case for every fault
+    def inject(self, fault: InjectedFault, later: Later) -> bool:
         """Inject a fault of the cloud; return whether it was one."""
         match fault:
             case SellOut() | RunShort():
@@ -168,7 +159,6 @@ class SimulatedAws:
         return True
 
     def recover(self) -> None:
-        """End every fault."""
         self.call_faults.recover()
         account = self.site.account
         account.lag = 0.0
@@ -177,7 +167,6 @@ class SimulatedAws:
         self._cloud.machine_room.setbacks.clear()
 
     def invariants(self, violations: ViolationLog) -> Sequence[Invariant]:
-        """Return what must hold on AWS."""
         return [LaunchedOnceInvariant(self._simulated, violations)]
 
     def _on_change(self, operation: str, parameters: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter_local.simulation.fault_schedule import draw
+from karpenter_local.simulation.fault_schedule import FaultKind, Severity, draw
 from karpenter_local.simulation.faults import InjectedFault
 from karpenter_local.simulation.workload import ZONES as KWOK_ZONES
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from random import Random
 
     from karpenter_local.simulation.aws.network import AwsCallFault
-    from karpenter_local.simulation.fault_schedule import FaultKind, Severity
     from karpenter_local.simulation.scenario import Step
 
 
@@ -35,7 +34,6 @@ class BadAws(InjectedFault, frozen=True):
     kinds: tuple[AwsCallFault, ...]
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return f"{self.share:.0%} of calls to AWS go wrong for {self.seconds:.0f} s ({', '.join(self.kinds)})"
 
 
@@ -46,7 +44,6 @@ class HideInstances(InjectedFault, frozen=True):
     seconds: float
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return f"EC2 shows instances {self.lag:.0f} s after their launch, for {self.seconds:.0f} s"
 
 
@@ -62,7 +59,6 @@ class RunShort(InjectedFault, frozen=True):
     seconds: float
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         what = " ".join(filter(None, (self.capacity_type, self.zone))) or "everything"
         how = self.code or f"{self.left} left"
         return f"EC2 is short of {what} for {self.seconds:.0f} s ({how})"
@@ -74,7 +70,6 @@ class BadQueue(InjectedFault, frozen=True):
     seconds: float
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return f"the queue delivers late, twice and in another order for {self.seconds:.0f} s"
 
 
@@ -84,7 +79,6 @@ class BadMessages(InjectedFault, frozen=True):
     texts: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return f"{len(self.texts)} messages come that cannot be read"
 
 
@@ -98,7 +92,6 @@ class ImpairInstance(InjectedFault, frozen=True):
     """instance, system, the code of an event, or retire or rebalance, which come over the queue."""
 
     def __str__(self) -> str:
-        """Return the fault as a line."""
         return f"machine number {self.pick:.2f} is impaired: {self.what}"
 
 

@@ -24,7 +24,9 @@ from karpenter.cloud.aws.sdk import (
     READ_SECONDS,
     ApiAttempt,
     ApiCall,
+    ApiResponse,
     AwsApi,
+    AwsClients,
 )
 from karpenter.cloud.errors import CloudError, Throttled
 from karpenter_local.aws import faults
@@ -34,7 +36,6 @@ from karpenter_local.sandbox.operators import never
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter.cloud.aws.sdk import ApiResponse, AwsClients
     from karpenter_local.aws.account import Account
     from karpenter_local.simulation.network import FaultyTransport
 
@@ -87,7 +88,6 @@ class FaultyAws(AwsApi):
         """Tasks that wait for an answer that does not come: a reference keeps them from being collected."""
 
     def close(self) -> None:
-        """Carry nothing from now on."""
         self._severed = True
         super().close()
 
@@ -174,7 +174,6 @@ class FaultyAws(AwsApi):
         return answer
 
     async def _lose(self, action: str, kind: AwsCallFault | None) -> NoReturn:
-        """Lose the answer to what was carried out."""
         if kind == "failing":
             raise AwsApiError(
                 action=action, code="InternalError", message="the simulation says no", status=500
@@ -184,19 +183,16 @@ class FaultyAws(AwsApi):
         raise NoResponse(action=action, because="the connection was closed")
 
     async def _hang(self) -> NoReturn:
-        """Wait for an answer that does not come."""
         self._stuck.append(asyncio.current_task())
         await never()
 
     async def _pass(self) -> None:
-        """Let a little time pass."""
         await asyncio.sleep(self._chance.uniform(*_THERE))
         if self._severed:
             await self._hang()
 
 
 def _is_passing(error: CloudError) -> bool:
-    """Say whether the SDK would try again."""
     if isinstance(error, NoCredentials):
         return False
     if isinstance(error, AwsApiError):
@@ -205,7 +201,6 @@ def _is_passing(error: CloudError) -> bool:
 
 
 def _code(error: CloudError) -> str:
-    """Return the status of an answer that was an error."""
     if isinstance(error, Throttled):
         return _BUSY
     return str(error.status) if isinstance(error, AwsApiError) else NO_RESPONSE
@@ -238,6 +233,5 @@ class AwsCallFaults(msgspec.Struct, kw_only=True):
         return self.chance.choice(self.kinds)
 
     def recover(self) -> None:
-        """End every fault."""
         self.chance = None
         self.waiting.clear()

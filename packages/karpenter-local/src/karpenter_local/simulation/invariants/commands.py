@@ -20,6 +20,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter_local.simulation.invariants.disruption import begins
 from karpenter_local.simulation.invariants.invariant import (
     Invariant,
+    ViolationLog,
     begins_to_leave,
     is_leaving,
     is_true,
@@ -28,7 +29,6 @@ from karpenter_local.simulation.invariants.invariant import (
 
 if TYPE_CHECKING:
     from karpenter_local.simulation.cluster import SimulatedCluster
-    from karpenter_local.simulation.invariants.invariant import ViolationLog
     from karpenter_local.simulation.mirror import ObjectWrite
 
 HOUR: Final = 3600.0

@@ -8,7 +8,7 @@ PodDisruptionBudgets here are made by the simulation, and have only its few form
 from __future__ import annotations
 
 import re
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import INSTANCE_TYPE
@@ -19,6 +19,7 @@ from karpenter_local.simulation.invariants.draining import is_drained, is_kept_f
 from karpenter_local.simulation.invariants.history import REACTION, covers, is_blocking
 from karpenter_local.simulation.invariants.invariant import (
     Invariant,
+    ViolationLog,
     begins_to_leave,
     is_initialized,
     is_leaving,
@@ -32,14 +33,12 @@ from karpenter_local.simulation.invariants.invariant import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
 
     from karpenter.api.node import Node
     from karpenter.api.nodepool import Budget, NodePool
     from karpenter.api.pod import Pod
     from karpenter.kube.rest import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
-    from karpenter_local.simulation.invariants.invariant import ViolationLog
     from karpenter_local.simulation.mirror import ObjectWrite
 
 _CONSOLIDATION: Final = frozenset({"Empty", "Underutilized"})

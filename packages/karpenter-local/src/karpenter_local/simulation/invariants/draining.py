@@ -8,7 +8,7 @@ https://karpenter.sh/docs/concepts/disruption/.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -21,7 +21,9 @@ from karpenter.base.duration import parse_duration
 from karpenter_local.sandbox.operators import REPLICA
 from karpenter_local.simulation.invariants.history import covers
 from karpenter_local.simulation.invariants.invariant import (
+    CloudCall,
     Invariant,
+    ViolationLog,
     is_leaving,
     is_over,
     is_true,
@@ -31,11 +33,9 @@ from karpenter_local.simulation.invariants.invariant import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
 
     from karpenter.kube.rest import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
-    from karpenter_local.simulation.invariants.invariant import CloudCall, ViolationLog
     from karpenter_local.simulation.mirror import ObjectWrite
 
 _PODS: Final = "/pods/"
@@ -140,7 +140,6 @@ class FinalizerOrderInvariant(Invariant):
     name = "finalizers"
 
     def on_write(self, write: ObjectWrite) -> None:
-        """Look at what loses its finalizer."""
         before, after = write.before, write.after
         if before is None or TERMINATION_FINALIZER not in before.metadata.finalizers:
             return

@@ -15,7 +15,7 @@ from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.nodepool import NodePool
+from karpenter.api.nodepool import NodeClaimTemplate, NodePool
 from karpenter.api.pod import Pod
 from karpenter_local.simulation.invariants.invariant import (
     begins_to_leave,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from karpenter.api.meta import Resource
-    from karpenter.api.nodepool import NodeClaimTemplate
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.mirror import ObjectWrite
 
@@ -78,7 +77,6 @@ class ClusterHistory:
         """The nodes that have had a taint of nodes that start ever since they were created."""
 
     def on_write(self, write: ObjectWrite) -> None:
-        """Keep what follows from a write."""
         item = write.object
         match item:
             case Pod():

@@ -55,7 +55,6 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     what: str
 
     def __str__(self) -> str:
-        """Return the violation as a line."""
         return f"{self.rule}: {self.what}"
 
 
@@ -68,7 +67,6 @@ class ViolationLog:
         self.violated = asyncio.Event()
 
     def add(self, rule: str, what: str) -> None:
-        """Note a violation."""
         self.found.append(Violation(at=self._clock.monotonic(), rule=rule, what=what))
         self.violated.set()
 
@@ -113,8 +111,7 @@ class Invariant:
     def on_cloud(self, call: CloudCall) -> None:
         """Look at a launch or termination that an operator asks the cloud for."""
 
-    def on_tick(self) -> None:
-        """Look at everything, every few seconds."""
+    def on_tick(self) -> None: ...
 
     def unsettled(self) -> Iterable[str]:
         """Return what does not hold yet, and must hold once the cluster has settled."""
@@ -158,7 +155,6 @@ def is_true(claim: NodeClaim, name: str) -> bool:
 
 
 def is_ready(node: Node) -> bool:
-    """Say whether a node is ready."""
     return any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
 
 
@@ -228,7 +224,6 @@ def pool_of_machine(labels: Mapping[str, str]) -> str:
 
 
 def cores_of_pod(pod: Pod) -> int:
-    """Return what a pod asks for."""
     return sum(cores(each.resources.requests) for each in pod.spec.containers)
 
 

@@ -20,10 +20,11 @@ from karpenter.api.labels import (
 )
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.nodepool import NodePool
+from karpenter.api.nodepool import NodeClaimTemplate, NodePool
 from karpenter_local.simulation.invariants.history import Since, covers
 from karpenter_local.simulation.invariants.invariant import (
     Invariant,
+    ViolationLog,
     amount,
     begins_to_leave,
     cores,
@@ -42,10 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from karpenter.api.meta import Resource
-    from karpenter.api.nodepool import NodeClaimTemplate
     from karpenter.api.pod import Pod
     from karpenter_local.simulation.cluster import SimulatedCluster
-    from karpenter_local.simulation.invariants.invariant import ViolationLog
     from karpenter_local.simulation.mirror import ObjectWrite
 
 QUIET: Final = 600.0
@@ -72,7 +71,6 @@ class OwnershipInvariant(Invariant):
     name = "ownership"
 
     def unsettled(self) -> Iterable[str]:
-        """Return who is alone."""
         machines = {each.provider_id for each in self.simulated.cloud.machines()}
         claims = Counter(each.status.provider_id for each in self.mirror.claims.values())
         nodes = {each.spec.provider_id for each in self.mirror.nodes.values()}
@@ -156,7 +154,6 @@ class SteadyStateInvariant(Invariant):
                 self._what = f"claim {write.object.name} {'came' if write.before is None else 'went'}"
 
     def unsettled(self) -> Iterable[str]:
-        """Return what moved lately."""
         ago = self.simulated.clock.monotonic() - self._moved
         if ago < QUIET:
             yield f"{self._what} {ago:.0f} s ago"
@@ -315,7 +312,6 @@ class BelongingInvariant(Invariant):
         """Since when a machine belongs to no claim."""
 
     def on_tick(self) -> None:
-        """Look at every machine."""
         owners = Counter(each.status.provider_id for each in self.mirror.claims.values())
         waiting = {each.metadata.uid for each in self.mirror.claims.values() if not each.status.provider_id}
         alone: dict[str, float] = {}
@@ -462,7 +458,6 @@ class InitializedInvariant(Invariant):
     name = "initialized"
 
     def on_write(self, write: ObjectWrite) -> None:
-        """Look at claims that become initialized."""
         before, claim = write.before, write.after
         if not isinstance(claim, NodeClaim) or not is_true(claim, "Initialized"):
             return
@@ -536,7 +531,6 @@ class TemplateInvariant(Invariant):
         """The template behind each hash, by pool."""
 
     def on_write(self, write: ObjectWrite) -> None:
-        """Look at claims that are created."""
         claim = write.after
         if write.before is not None or not isinstance(claim, NodeClaim) or not write.by:
             return

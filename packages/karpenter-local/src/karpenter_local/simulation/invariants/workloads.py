@@ -6,14 +6,16 @@ a status, writes are few, and only the leader's.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from karpenter.api.labels import HOSTNAME, ZONE
 from karpenter_local.sandbox.operators import LEASE, LEASE_NAMESPACE, LEASE_TERMS, REPLICA
 from karpenter_local.simulation.invariants.invariant import (
+    CloudCall,
     Invariant,
+    ViolationLog,
     cores,
     cores_of_pod,
     cores_of_pool,
@@ -29,14 +31,12 @@ from karpenter_local.simulation.network import LEASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.pod import Pod
     from karpenter.kube.rest import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
-    from karpenter_local.simulation.invariants.invariant import CloudCall, ViolationLog
 
 _OVER: Final = frozenset({"Succeeded", "Failed"})
 _UNDER_WAY: Final = 0.1
@@ -65,7 +65,6 @@ class ServiceInvariant(Invariant):
     name = "service"
 
     def unsettled(self) -> Iterable[str]:
-        """Return what is missing."""
         excused: set[str] = set()
         for key, pod in self.mirror.pods.items():
             if pod.metadata.deletion_timestamp is not None or pod.status.phase in {
@@ -223,7 +222,6 @@ class BufferInvariant(Invariant):
                 yield f"buffer {key} has room for {there} pods of {wanted}"
 
     def _asked(self, template: str) -> int:
-        """Return the cores that one pod of a buffer asks for."""
         entry = self.simulated.sandbox.cluster.server.store.get("podtemplates", f"default/{template}")
         containers = entry.object()["template"]["spec"]["containers"] if entry is not None else ()
         return sum(cores(each["resources"]["requests"]) for each in containers)

@@ -7,18 +7,24 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api import labels
-from karpenter.api.pod import Pod
+from karpenter.api.pod import Pod, TopologySpreadConstraint
 from karpenter.core.model.resources import parse_resources
-from karpenter.core.scheduling.problem import BoundPod, ExistingNode, Options, Problem, TopologyNode
+from karpenter.core.scheduling.problem import (
+    BoundPod,
+    ExistingNode,
+    Options,
+    PodVolumes,
+    Pool,
+    Problem,
+    TopologyNode,
+)
 from karpenter_local.testing.builders.machines import RULES, ZONES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from karpenter.api.node import Taint
-    from karpenter.api.pod import TopologySpreadConstraint
     from karpenter.core.model.hostportusage import HostPort
-    from karpenter.core.scheduling.problem import PodVolumes, Pool
 
 DEFAULT_OPTIONS: Final = Options()
 

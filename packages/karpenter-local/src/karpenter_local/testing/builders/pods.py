@@ -6,7 +6,7 @@ Amounts are written as manifests write them (``"500m"``, ``"2Gi"``), label keys 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -34,7 +34,6 @@ from karpenter.api.pod import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
 
@@ -101,7 +100,6 @@ def tolerate(key: str = "", *, effect: str = "") -> Toleration:
 
 
 def taint(key: str, effect: str = labels.NO_SCHEDULE) -> Taint:
-    """Return a taint without a value."""
     return Taint(key=key, effect=effect)
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.api.labels import HOSTNAME, INITIALIZED, PREFER_NO_SCHEDULE, REGISTERED, RESERVED
-from karpenter.api.pod import Toleration
-from karpenter.core.model.hostportusage import host_ports
+from karpenter.api.pod import Pod, Toleration
+from karpenter.core.model.hostportusage import HostPort, host_ports
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import fits, merge, pod_requests, subtract
 from karpenter.core.model.taints import tolerates
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from karpenter.api.node import Taint
-    from karpenter.api.pod import Pod
     from karpenter.core.model.catalog import InstanceType, Offering
-    from karpenter.core.model.hostportusage import HostPort
     from karpenter.core.scheduling.problem import ExistingNode, Pool
 
 
@@ -38,12 +36,10 @@ class NodeBin:
 
     @property
     def taints(self) -> tuple[Taint, ...]:
-        """What keeps pods off."""
         return self.node.taints
 
     @property
     def requirements(self) -> Requirements:
-        """The labels of the node."""
         return Requirements.from_labels(self.node.labels)
 
     def free(self) -> dict[str, int]:
@@ -51,7 +47,6 @@ class NodeBin:
         return subtract(self.node.free, merge(map(pod_requests, self.pods)))
 
     def ports(self) -> list[HostPort]:
-        """Return the host ports that are taken."""
         return [*self.node.ports, *(port for pod in self.pods for port in host_ports(pod))]
 
     def domains(self, key: str) -> frozenset[str]:
@@ -83,7 +78,6 @@ class OracleClaim:
 
     @property
     def taints(self) -> tuple[Taint, ...]:
-        """What keeps pods off."""
         return self.pool.taints
 
     def ports(self) -> list[HostPort]:

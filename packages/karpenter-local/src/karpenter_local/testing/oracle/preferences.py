@@ -12,14 +12,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import PREFER_NO_SCHEDULE
-from karpenter.api.pod import Affinity, NodeAffinity, PodAffinity, Toleration
+from karpenter.api.pod import (
+    Affinity,
+    NodeAffinity,
+    NodeSelectorTerm,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    Toleration,
+    TopologySpreadConstraint,
+)
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from karpenter.api.pod import NodeSelectorTerm, Pod, PodAffinityTerm, TopologySpreadConstraint
 
 ANYWAY: Final = "ScheduleAnyway"
 TOLERATE_PREFER_NO_SCHEDULE: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
@@ -74,11 +82,9 @@ class OraclePreferences:
         )
 
     def all_pod_affinity(self) -> list[PodAffinityTerm]:
-        """Return the pod affinity terms, required and preferred."""
         return self.pod_affinity + [term.pod_affinity_term for term in self.preferred_pod_affinity]
 
     def all_pod_anti_affinity(self) -> list[PodAffinityTerm]:
-        """Return the pod anti-affinity terms, required and preferred."""
         return self.pod_anti_affinity + [term.pod_affinity_term for term in self.preferred_pod_anti_affinity]
 
     def relax(self, *, some_pool_is_avoided: bool) -> bool:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from karpenter.api.labels import NODES, PREFER_NO_SCHEDULE, RESERVED
-from karpenter.core.model.catalog import InstanceType
+from karpenter.core.model.catalog import InstanceType, Offering
 from karpenter.core.model.hostportusage import first_conflict, host_ports
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import fits, pod_requests
 from karpenter.core.model.taints import tolerates
-from karpenter.core.scheduling.problem import NO_VOLUMES
+from karpenter.core.scheduling.problem import NO_VOLUMES, Pool, Problem
 from karpenter_local.testing.oracle.bins import (
     NodeBin,
     OracleClaim,
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from karpenter.api.pod import Pod
-    from karpenter.core.model.catalog import Offering
-    from karpenter.core.scheduling.problem import Pool, Problem
 
 
 class OraclePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +106,6 @@ class _Search:
         return []
 
     def _place(self, pod: Pod) -> bool:
-        """Place one pod, giving up its preferences one by one."""
         spreads = pod.spec.topology_spread_constraints or self.problem.spread_defaults.get(pod.key, ())
         preferences = OraclePreferences(pod, spreads, respect=self.options.preferences == "Respect")
         avoided = any(t.effect == PREFER_NO_SCHEDULE for pool in self.problem.pools for t in pool.taints)
@@ -270,7 +267,6 @@ class _Search:
     def _reserve(
         self, claim: OracleClaim, types: list[InstanceType], requirements: Requirements
     ) -> frozenset[str]:
-        """Return the reservations that the claim would hold."""
         suiting = {each for kind in types for each in reserved_ids(kind, requirements, self.known)}
         held = frozenset(each for each in suiting if each in claim.held or self.reserved_left[each] > 0)
         if self.strict and not held and (suiting or claim.held):
@@ -328,7 +324,6 @@ def _choice(types: list[InstanceType], key: str) -> int:
 
 
 def _order(pod: Pod) -> tuple[int, int, float, str]:
-    """Large before small, old before young."""
     wants = pod_requests(pod)
     created = pod.metadata.creation_timestamp
     age = created.timestamp() if created else 0.0
@@ -336,7 +331,6 @@ def _order(pod: Pod) -> tuple[int, int, float, str]:
 
 
 def _reservations(problem: Problem) -> dict[str, int]:
-    """Return how many machines every reservation has left."""
     left: dict[str, int] = {}
     for pool in problem.pools:
         for kind in pool.types:

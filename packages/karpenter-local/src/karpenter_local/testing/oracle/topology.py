@@ -14,23 +14,29 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from karpenter.api.labels import HOSTNAME
-from karpenter.api.meta import LabelSelectorRequirement
-from karpenter.api.pod import Toleration
+from karpenter.api.meta import LabelSelector, LabelSelectorRequirement
+from karpenter.api.pod import Pod, PodAffinityTerm, Toleration, TopologySpreadConstraint
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.selectors import EVERYTHING, Selector, parse_selector
 from karpenter.core.model.taints import tolerates
-from karpenter_local.testing.oracle.bins import OracleClaim, fitting_offerings, is_open, possible_values
-from karpenter_local.testing.oracle.preferences import alternatives, required_anti_affinity_of
+from karpenter_local.testing.oracle.bins import (
+    NodeBin,
+    OracleClaim,
+    fitting_offerings,
+    is_open,
+    possible_values,
+)
+from karpenter_local.testing.oracle.preferences import (
+    OraclePreferences,
+    alternatives,
+    required_anti_affinity_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter.api.meta import LabelSelector
     from karpenter.api.node import Taint
-    from karpenter.api.pod import Pod, PodAffinityTerm, TopologySpreadConstraint
     from karpenter.core.scheduling.problem import Problem
-    from karpenter_local.testing.oracle.bins import NodeBin
-    from karpenter_local.testing.oracle.preferences import OraclePreferences
 
 
 class OracleTopologyType(Enum):

@@ -30,6 +30,7 @@ from karpenter_local.testing.problems.mix import (
     TEAM,
     TEAMS,
     ZONE_OR_HOST,
+    Mix,
     seldom,
 )
 
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
         Toleration,
         TopologySpreadConstraint,
     )
-    from karpenter_local.testing.problems.mix import Mix
 
 VALUES: Final = {
     labels.ZONE: ZONES,
@@ -58,7 +58,6 @@ PORTS: Final = (8080, 8443)
 
 @st.composite
 def conditions(draw: st.DrawFn, keys: Sequence[str] = tuple(VALUES)) -> NodeSelectorRequirement:
-    """Return one condition on a node label."""
     key = draw(st.sampled_from(keys))
     match draw(st.sampled_from(("In", "In", "In", "NotIn", "Exists", "DoesNotExist"))):
         case "In":
@@ -104,7 +103,6 @@ def _domain_keys(mix: Mix) -> tuple[str, ...]:
 
 @st.composite
 def spreads(draw: st.DrawFn, mix: Mix, *, anyway: bool) -> TopologySpreadConstraint:
-    """Return a topology spread constraint."""
     key = draw(st.sampled_from(_domain_keys(mix)))
     policed = mix.policies and draw(seldom(4))
     return spread(
@@ -120,14 +118,12 @@ def spreads(draw: st.DrawFn, mix: Mix, *, anyway: bool) -> TopologySpreadConstra
 
 @st.composite
 def tolerations(draw: st.DrawFn) -> list[Toleration]:
-    """Return none, one, or every toleration."""
     every = (tolerate("dedicated"), tolerate("busy"), tolerate("old", effect=labels.NO_EXECUTE), tolerate())
     return draw(st.lists(st.sampled_from(every), max_size=2, unique=True))
 
 
 @st.composite
 def preferences(draw: st.DrawFn, mix: Mix) -> Preferences:
-    """Return preferences, often none."""
     if not mix.preferences or not draw(seldom(3)):
         return Preferences()
     weights = st.integers(1, 3)
@@ -146,7 +142,6 @@ def preferences(draw: st.DrawFn, mix: Mix) -> Preferences:
 
 @st.composite
 def templates(draw: st.DrawFn, mix: Mix, number: int, cpu: int, memory: str) -> Pod:
-    """Return a pod to be copied."""
     one = st.one_of(conditions(), bounds()) if mix.bounds else conditions()
     terms = st.lists(st.lists(one, min_size=1, max_size=2), max_size=3 if mix.alternatives else 1)
     spread_over = [draw(spreads(mix, anyway=False))] if mix.spread and draw(seldom(3)) else []

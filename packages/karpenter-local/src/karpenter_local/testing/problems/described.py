@@ -21,7 +21,6 @@ class Invented(Problem, frozen=True, kw_only=True):
     """A problem that describes itself in a few lines."""
 
     def __repr__(self) -> str:
-        """Return the description."""
         return described(self)
 
 

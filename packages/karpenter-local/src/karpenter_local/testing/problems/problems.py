@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 from hypothesis import strategies as st
 
 from karpenter.api.pod import Pod, TopologySpreadConstraint
-from karpenter.core.scheduling.problem import Options, PodVolumes
+from karpenter.core.scheduling.problem import Options, PodVolumes, Problem
 from karpenter_local.testing.builders import problem, replicas
 from karpenter_local.testing.problems import demand, supply
 from karpenter_local.testing.problems.described import Invented
-from karpenter_local.testing.problems.mix import EVERYTHING, NAMESPACES, seldom
-
-if TYPE_CHECKING:
-    from karpenter.core.scheduling.problem import Problem
-    from karpenter_local.testing.problems.mix import Mix
+from karpenter_local.testing.problems.mix import EVERYTHING, NAMESPACES, Mix, seldom
 
 
 class _PodCopies(msgspec.Struct, frozen=True):

@@ -8,16 +8,24 @@ from hypothesis import strategies as st
 
 from karpenter.api import labels
 from karpenter.core.model.hostportusage import HostPort
-from karpenter_local.testing.builders import ZONES, instance_type, node, offering, only, pod, pool, taint
+from karpenter_local.testing.builders import (
+    ZONES,
+    NodeWithPods,
+    instance_type,
+    node,
+    offering,
+    only,
+    pod,
+    pool,
+    taint,
+)
 from karpenter_local.testing.problems.demand import affinity_terms, conditions
-from karpenter_local.testing.problems.mix import APPS, DRIVER, GPU, NAMESPACES, TEAM, TEAMS, seldom
+from karpenter_local.testing.problems.mix import APPS, DRIVER, GPU, NAMESPACES, TEAM, TEAMS, Mix, seldom
 
 if TYPE_CHECKING:
     from karpenter.api.node import Taint
     from karpenter.core.model.catalog import InstanceType, Offering
     from karpenter.core.scheduling.problem import Pool
-    from karpenter_local.testing.builders import NodeWithPods
-    from karpenter_local.testing.problems.mix import Mix
 
 CORES: Final = (2, 4, 8, 16)
 GIB_PER_CORE: Final = (1, 2, 4)

@@ -15,13 +15,12 @@ from karpenter.api.labels import HOSTNAME
 from karpenter.api.pod import Pod
 from karpenter.core.model.catalog import InstanceType, Offering
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.problem import ExistingNode, NewNode, Pool
+from karpenter.core.scheduling.problem import ExistingNode, NewNode, Plan, Pool, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karpenter.api.node import Taint
-    from karpenter.core.scheduling.problem import Plan, Problem
 
 
 class PossibleLaunch(msgspec.Struct, frozen=True):
@@ -41,17 +40,14 @@ class ExistingBin(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
         return f"node {self.node.name}"
 
     @property
     def taints(self) -> tuple[Taint, ...]:
-        """What keeps pods off."""
         return self.node.taints
 
     @property
     def possibilities(self) -> list[Requirements]:
-        """The labels it has."""
         return [Requirements.from_labels(self.node.labels)]
 
     def domains(self, key: str) -> frozenset[str]:
@@ -70,12 +66,10 @@ class NewBin(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
         return f"new node {self.new.name}"
 
     @property
     def taints(self) -> tuple[Taint, ...]:
-        """What keeps pods off."""
         return self.pool.taints
 
     @property

@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from karpenter.api.labels import PREFER_NO_SCHEDULE
-from karpenter.api.pod import Affinity, NodeAffinity, Toleration
-from karpenter.core.model.requirement import requirement
+from karpenter.api.pod import (
+    Affinity,
+    NodeAffinity,
+    Pod,
+    PodAffinityTerm,
+    Toleration,
+    TopologySpreadConstraint,
+)
+from karpenter.core.model.requirement import Requirement, requirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.selectors import Selector, SelectorCondition, parse_selector
 
 if TYPE_CHECKING:
-    from karpenter.api.pod import Pod, PodAffinityTerm, TopologySpreadConstraint
-    from karpenter.core.model.requirement import Requirement
     from karpenter.core.scheduling.problem import Problem
 
 
@@ -79,7 +84,6 @@ class RequiredSpread(msgspec.Struct, frozen=True):
 
 
 def spreads(problem: Problem, pod: Pod) -> list[RequiredSpread]:
-    """Return the spreads that a pod insists on."""
     own = pod.spec.topology_spread_constraints or problem.spread_defaults.get(pod.key, ())
     return [
         _spread(pod, each)
@@ -102,7 +106,6 @@ def _spread(pod: Pod, wire: TopologySpreadConstraint) -> RequiredSpread:
 
 
 def near(problem: Problem, pod: Pod) -> list[PodSelection]:
-    """Return the pods that a pod must be near to."""
     affinity = pod.spec.affinity.pod_affinity if pod.spec.affinity else None
     terms = affinity.required_during_scheduling_ignored_during_execution if affinity else ()
     return [_about(problem, pod, term) for term in terms]

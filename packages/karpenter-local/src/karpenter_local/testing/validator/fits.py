@@ -5,23 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import INITIALIZED, PREFER_NO_SCHEDULE, REGISTERED
-from karpenter.api.pod import Toleration
-from karpenter.core.model.hostportusage import first_conflict, host_ports
+from karpenter.api.pod import Pod, Toleration
+from karpenter.core.model.hostportusage import HostPort, first_conflict, host_ports
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import fits, merge, pod_requests
 from karpenter.core.model.taints import first_untolerated, tolerates
-from karpenter.core.scheduling.problem import NO_VOLUMES
-from karpenter_local.testing.validator.bins import ExistingBin, NewBin
+from karpenter.core.scheduling.problem import NO_VOLUMES, Problem
+from karpenter_local.testing.validator.bins import Bin, ExistingBin, NewBin, PossibleLaunch
 from karpenter_local.testing.validator.constraints import node_terms, tolerations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
-    from karpenter.api.pod import Pod
-    from karpenter.core.model.hostportusage import HostPort
-    from karpenter.core.scheduling.problem import Problem
-    from karpenter_local.testing.validator.bins import Bin, PossibleLaunch
 
 _READY: Final = Requirements.from_labels({REGISTERED: "true", INITIALIZED: "true"})
 _AVOIDANCE: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import HOSTNAME, MIN_VALUES_RELAXED, NODES
 from karpenter.core.model.resources import fits, merge, pod_requests
-from karpenter.core.scheduling.problem import MAX_INSTANCE_TYPES
+from karpenter.core.scheduling.problem import MAX_INSTANCE_TYPES, Plan, Pool, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from karpenter.core.model.catalog import InstanceType
     from karpenter.core.model.requirement import Requirement
-    from karpenter.core.scheduling.problem import Plan, Pool, Problem
     from karpenter_local.testing.validator.bins import NewBin, PossibleLaunch
 
 _CENTS: Final = 1e-9

@@ -13,7 +13,7 @@ from karpenter.core.model.hostportusage import first_conflict, host_ports
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import fits, merge, pod_requests, subtract
 from karpenter.core.model.taints import tolerates
-from karpenter_local.testing.validator.bins import ExistingBin, NewBin
+from karpenter_local.testing.validator.bins import Bin, ExistingBin, NewBin
 from karpenter_local.testing.validator.constraints import is_plain, node_terms
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from karpenter.api.pod import Pod
     from karpenter.core.scheduling.problem import Pool, Problem
-    from karpenter_local.testing.validator.bins import Bin
 
 
 def wrong_refusals(problem: Problem, bins: Sequence[Bin], refused: Sequence[Pod]) -> Iterator[str]:

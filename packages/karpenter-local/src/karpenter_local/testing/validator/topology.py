@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from karpenter.api.labels import HOSTNAME
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.taints import tolerates
-from karpenter_local.testing.validator.constraints import apart, near, node_terms, spreads
+from karpenter_local.testing.validator.constraints import (
+    PodSelection,
+    RequiredSpread,
+    apart,
+    near,
+    node_terms,
+    spreads,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +32,6 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.core.scheduling.problem import Pool, Problem
     from karpenter_local.testing.validator.bins import Bin
-    from karpenter_local.testing.validator.constraints import PodSelection, RequiredSpread
 
 
 class PlacedPod(NamedTuple):

@@ -102,7 +102,6 @@ def struct_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def type_schema(annotation: Any) -> dict[str, Any]:
-    """Return the schema of a type as it stands in an annotation."""
     if get_origin(annotation) is Annotated:
         base, *metas = get_args(annotation)
         schema = type_schema(base)
@@ -270,7 +269,6 @@ DEFINITIONS: tuple[CustomResourceDefinition, ...] = (
 
 
 def render(definition: CustomResourceDefinition) -> dict[str, Any]:
-    """Return the CustomResourceDefinition as plain data."""
     kind = definition.kind
     names = {
         "categories": list(definition.categories),

@@ -28,7 +28,6 @@ class FieldRow(msgspec.Struct, frozen=True):
 
 
 def render_page(definition: CustomResourceDefinition) -> str:
-    """Return the page as Markdown."""
     plain = render(definition)
     schema = plain["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     fields = list(_fields(schema))

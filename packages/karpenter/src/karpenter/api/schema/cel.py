@@ -124,7 +124,6 @@ def _finder(pattern: str) -> Any:
 
 
 def find(text: str, pattern: str) -> str:
-    """Return the first match, or nothing."""
     match = _finder(pattern).search(text)
     return match[0] if match else ""
 
@@ -168,7 +167,6 @@ def last_index_of(value: Any, wanted: Any) -> int:
 
 
 def join(parts: list[str], separator: str = "") -> str:
-    """Return the parts as one text."""
     return separator.join(parts)
 
 
@@ -238,22 +236,18 @@ def is_sorted(items: list[Any]) -> bool:
 
 
 def total(items: list[Any]) -> Any:
-    """Return the sum of the items."""
     return sum(items)
 
 
 def smallest(items: list[Any]) -> Any:
-    """Return the smallest item."""
     return min(items)
 
 
 def largest(items: list[Any]) -> Any:
-    """Return the largest item."""
     return max(items)
 
 
 def quantity(text: Any) -> dict[str, str]:
-    """Return a Kubernetes quantity."""
     try:
         return {_QUANTITY: str(parse_quantity(text).nanos)}
     except QuantityError as error:
@@ -301,12 +295,10 @@ def as_approximate_float(value: Any) -> float:
 
 
 def add(a: Any, b: Any) -> dict[str, str]:
-    """Return the sum of two quantities."""
     return {_QUANTITY: str(_nanos(a) + _nanos(b))}
 
 
 def sub(a: Any, b: Any) -> dict[str, str]:
-    """Return the difference of two quantities."""
     return {_QUANTITY: str(_nanos(a) - _nanos(b))}
 
 

@@ -66,7 +66,6 @@ def type_invalid(field: str, found: str, detail: str) -> FieldProblem:
 
 
 def required(field: str, detail: str = "") -> FieldProblem:
-    """The field must be there."""
     return FieldProblem(field, REQUIRED, f"Required value: {detail}" if detail else "Required value")
 
 
@@ -82,7 +81,6 @@ def duplicate(field: str, value: object) -> FieldProblem:
 
 
 def not_supported(field: str, value: object, allowed: Iterable[object]) -> FieldProblem:
-    """The value is not one of the few allowed."""
     known = ", ".join(render(each if isinstance(each, str) else render(each)) for each in allowed)
     return FieldProblem(
         field, NOT_SUPPORTED, f"Unsupported value: {render(value)}: supported values: {known}"
@@ -90,7 +88,6 @@ def not_supported(field: str, value: object, allowed: Iterable[object]) -> Field
 
 
 def too_long(field: str, limit: int) -> FieldProblem:
-    """The text is longer than allowed."""
     unit = "byte" if limit == 1 else "bytes"
     return FieldProblem(field, TOO_LONG, f"Too long: may not be more than {limit} {unit}")
 

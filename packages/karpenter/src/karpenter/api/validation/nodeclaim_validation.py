@@ -67,9 +67,7 @@ class LabelRequirement(Protocol):
     """What the requirements of pools, overlays and pods have in common."""
 
     @property
-    def key(self) -> str:
-        """The label."""
-        ...
+    def key(self) -> str: ...
 
     @property
     def operator(self) -> str:
@@ -77,9 +75,7 @@ class LabelRequirement(Protocol):
         ...
 
     @property
-    def values(self) -> tuple[str, ...]:
-        """What the label is compared with."""
-        ...
+    def values(self) -> tuple[str, ...]: ...
 
 
 def check_requirements(

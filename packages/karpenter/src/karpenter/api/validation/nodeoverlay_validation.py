@@ -7,7 +7,6 @@ from karpenter.api.validation.nodeclaim_validation import check_requirements
 
 
 def validate_nodeoverlay(overlay: NodeOverlay, *, rules: LabelRules) -> tuple[FieldProblem, ...]:
-    """Return what is wrong with an overlay."""
     found = check_requirements(
         overlay.spec.requirements, "spec.requirements", rules=rules, not_in_needs_values=True
     )

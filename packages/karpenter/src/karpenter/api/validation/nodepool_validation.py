@@ -38,7 +38,6 @@ _TEMPLATE = "spec.template"
 
 
 def validate_nodepool(pool: NodePool, *, rules: LabelRules) -> tuple[FieldProblem, ...]:
-    """Return what is wrong with a pool."""
     spec = pool.spec.template.spec
     return (
         *_check_labels(pool, rules),

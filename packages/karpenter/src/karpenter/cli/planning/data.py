@@ -60,7 +60,6 @@ def bill(plan: Plan) -> dict[str, float]:
 
 
 def money(amount: float) -> str:
-    """Return a price per hour."""
     return f"${amount:,.4f}" if amount < 1 else f"${amount:,.2f}"
 
 
@@ -96,7 +95,6 @@ def disruption_data(decision: DisruptionDecision, names: Mapping[str, str]) -> d
 
 
 def new_node_data(node: NewNode, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return one new node as plain data."""
     return {
         "name": node.name,
         "nodePool": node.pool,

@@ -8,13 +8,13 @@ every pending pod, expired claims are deleted, and nodes that pending pods fit o
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from karpenter.api.labels import BUFFER_NAME, BUFFER_NAMESPACE, NODEPOOL
-from karpenter.api.pod import PodCondition
+from karpenter.api.pod import Pod, PodCondition
 from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt, expired
 from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.disruption.settings import DisruptionContext
@@ -29,17 +29,14 @@ from karpenter.core.scheduling.build.build import overlaid_catalog
 from karpenter.core.scheduling.problem import Plan, Refusal
 from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import state_nodes
-from karpenter.operator.options import disruption_context, provisioning_settings
+from karpenter.operator.options import Settings, disruption_context, provisioning_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
-    from karpenter.api.pod import Pod
     from karpenter.core.disruption.command import Command
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.operator.options import Settings
 
 _UNSCHEDULABLE: Final = PodCondition(type="PodScheduled", status="False", reason="Unschedulable")
 SKIPPED: Final = f"the pod requires a node without {NODEPOOL}, so no NodePool may serve it"
@@ -70,7 +67,6 @@ class DecisionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decision_settings(settings: Settings) -> DecisionSettings:
-    """Return what settings mean for decisions."""
     return DecisionSettings(
         provisioning=provisioning_settings(settings), disruption=disruption_context(settings)
     )

@@ -18,12 +18,12 @@ import msgspec
 
 from karpenter.api.cluster import PriorityClass
 from karpenter.api.labels import NODEPOOL_HASH
-from karpenter.api.manifests import documents_or_refusals, read_object
-from karpenter.api.meta import Condition, InvalidObject, to_plain
+from karpenter.api.manifests import Document, documents_or_refusals, read_object
+from karpenter.api.meta import Condition, InvalidObject, Resource, to_plain
 from karpenter.api.pod import Pod
 from karpenter.api.validation.amounts import COUNTING, bad_amounts, bad_quantities
 from karpenter.api.validation.documents import Finding, builtin_problems, check_document, refusal, untold
-from karpenter.cli.files import read_texts
+from karpenter.cli.files import SourceText, read_texts
 from karpenter.cli.planning.server import ManifestJudge
 from karpenter.cli.server_rules import server_rules
 from karpenter.cloud.catalogs.ec2.volumes import node_class_of
@@ -34,10 +34,7 @@ from karpenter.core.state.cluster import ClusterView, NodeClass, view_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from karpenter.api.manifests import Document
-    from karpenter.api.meta import Resource
     from karpenter.api.nodepool import NodePool
-    from karpenter.cli.files import SourceText
 
 
 _AMOUNTS: Final = re.compile(rb'"(?:%s)"\s*:\s*(\{[^{}]*(?:\}|\{))' % "|".join(sorted(COUNTING)).encode())
@@ -127,7 +124,6 @@ class _Progress:
         self.count = 0
 
     def step(self, source: str) -> None:
-        """Count one more object."""
         self.count += 1
         if self.count % _STRIDE == 0 and monotonic() >= self._next:
             self._tell(f"reading {source}: {self.count:,} objects so far")
@@ -184,7 +180,6 @@ class _ManifestReader:
         self._judge = ManifestJudge(server_rules)
 
     def read(self, document: Document) -> None:
-        """Take in one object."""
         version, kind = document.identity
         old = refusal(version, kind)
         if old is not None:

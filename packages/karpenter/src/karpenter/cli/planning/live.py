@@ -17,22 +17,20 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from karpenter.api.ec2nodeclass import EC2NodeClass
-from karpenter.api.kinds import ALL_KINDS
+from karpenter.api.kinds import ALL_KINDS, Kind
 from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.base.clock import SystemClock
 from karpenter.cli.errors import CommandError
 from karpenter.cli.planning.input import LiveCluster
 from karpenter.cloud.catalogs.ec2.volumes import node_class_of
-from karpenter.core.state.cluster import view_field
+from karpenter.core.state.cluster import NodeClass, view_field
 from karpenter.kube.client import Client
 from karpenter.kube.errors import Forbidden, KubeError, NotFound
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
 
 if TYPE_CHECKING:
-    from karpenter.api.kinds import Kind
     from karpenter.api.meta import Resource
-    from karpenter.core.state.cluster import NodeClass
 
 _CLASSES: Final = (EC2NodeClass, KWOKNodeClass)
 

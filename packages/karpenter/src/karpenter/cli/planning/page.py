@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from karpenter.cli.planning.data import bill, counted, money
@@ -28,17 +28,14 @@ from karpenter.core.model.pricing import (
     VOLUMES,
 )
 from karpenter.core.model.resources import CPU, MEMORY
-from karpenter.top.table import FittedColumn, fitted
+from karpenter.top.table import Cell, FittedColumn, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rich.console import RenderableType
-
     from karpenter.cli.planning.decision import PlanDecision
     from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.scheduling.problem import Cost, NewNode, Plan
-    from karpenter.top.table import Cell
 
 _BAR: Final = 8
 _LEAST_BAR: Final = 9
@@ -104,7 +101,6 @@ def _console() -> Console:
 
 
 def bar(share: float, width: int = _BAR) -> Text:
-    """Return a bar that is filled to a share."""
     eighths = round(max(0.0, min(share, 1.0)) * width * 8)
     filled = "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
     style = "green" if share >= 0.7 else "yellow" if share >= 0.4 else "red"  # noqa: PLR2004  how full is well used

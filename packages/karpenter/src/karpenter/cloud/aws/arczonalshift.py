@@ -9,7 +9,7 @@ https://docs.aws.amazon.com/eks/latest/userguide/zone-shift.html
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal
 
 import structlog
@@ -23,7 +23,6 @@ from karpenter.core.model.requirements import Requirements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from datetime import datetime
 
     from karpenter.api.nodepool import NodePool
     from karpenter.base.clock import Clock

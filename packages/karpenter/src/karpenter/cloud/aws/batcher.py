@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import asyncio
 from itertools import count
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from karpenter.base.batcher import Batcher
-from karpenter.cloud.aws.metrics import BATCH_SIZE, BATCH_TIME
+from karpenter.base.batcher import Batcher, BatchWindow
+from karpenter.cloud.aws.metrics import BATCH_SIZE, BATCH_TIME, ProviderMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
-    from typing import Any
 
-    from karpenter.base.batcher import BatchWindow
-    from karpenter.cloud.aws.metrics import ProviderMetrics
 
 Q = TypeVar("Q")
 A = TypeVar("A")

@@ -7,11 +7,10 @@ Providers cache what they describe in AWS, so that many NodeClaims cost few call
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable, Iterator
-    from typing import Any
 
 K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")

@@ -11,7 +11,7 @@ node are changed. A capacity block ends with its instances, so their claims are 
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -29,19 +29,17 @@ from karpenter.cloud.aws.cache import TTLCache
 from karpenter.cloud.aws.errors import ResourceNotFound
 from karpenter.cloud.aws.labels import RESERVATION_ID, RESERVATION_INTERRUPTIBLE, RESERVATION_TYPE
 from karpenter.cloud.aws.subnet import by_tags, key_of, where
-from karpenter.core.effects import Amend, Step
+from karpenter.core.effects import Amend, Effect, Step
 from karpenter.core.lifecycle.conditions import delete_claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from datetime import datetime
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.base.clock import Clock
     from karpenter.cloud.aws.instance.instance import InstanceProvider
     from karpenter.cloud.aws.sdk import ApiResponse, AwsApi
-    from karpenter.core.effects import Effect
     from karpenter.core.state.cluster import ClusterView
 
 log = structlog.stdlib.get_logger(__name__)

@@ -22,8 +22,8 @@ from karpenter.cloud.aws.controllers import new_controllers
 from karpenter.cloud.aws.instance.createfleet import is_launched_for
 from karpenter.cloud.aws.instance.launch import ClaimedInstances, InstanceLaunch, InstanceLauncher
 from karpenter.cloud.aws.instance.launch_errors import UnknownLaunchOutcome
-from karpenter.cloud.aws.instance.types import annotations_of, instance_id, machine_of
-from karpenter.cloud.aws.instancetype.types import traits_of
+from karpenter.cloud.aws.instance.types import Instance, annotations_of, instance_id, machine_of
+from karpenter.cloud.aws.instancetype.types import Traits, traits_of
 from karpenter.cloud.aws.interruption.controller import InstanceClaims, InterruptionQueue
 from karpenter.cloud.aws.labels import NODE_CLASS_LABEL
 from karpenter.cloud.aws.metrics import METRICS
@@ -31,7 +31,15 @@ from karpenter.cloud.aws.nodeclass.status import NodeClassStatusResolver
 from karpenter.cloud.aws.nodeclass.validation import DryRunValidator
 from karpenter.cloud.aws.pricing import stated_prices
 from karpenter.cloud.aws.tagging import lacks_partition
-from karpenter.cloud.cloudprovider import Hold, NodeClassKind, RepairPolicy
+from karpenter.cloud.cloudprovider import (
+    ControllerContext,
+    Hold,
+    Interruption,
+    Machine,
+    NodeClassKind,
+    ProviderController,
+    RepairPolicy,
+)
 from karpenter.cloud.errors import (
     CloudError,
     CloudUnreachable,
@@ -48,10 +56,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.cloud.aws.instance.types import Instance
-    from karpenter.cloud.aws.instancetype.types import Traits
     from karpenter.cloud.aws.services import Services
-    from karpenter.cloud.cloudprovider import ControllerContext, Interruption, Machine, ProviderController
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
 
@@ -115,7 +120,6 @@ class AwsProvider:
                 self._launching.pop(uid, None)
 
     async def terminate(self, provider_id: str) -> None:
-        """Terminate an instance."""
         number = instance_id(provider_id)
         try:
             instance = await self.services.instances.get(number)
@@ -130,12 +134,10 @@ class AwsProvider:
             self._terminating[number] = instance.reservation
 
     async def get(self, provider_id: str) -> Machine:
-        """Return an instance as it is now."""
         (machine,) = await self._machines([await self._instance(provider_id)])
         return machine
 
     async def list(self) -> tuple[Machine, ...]:
-        """Return all instances of the cluster."""
         return await self._machines(await self.services.instances.all())
 
     async def catalog(self, pool: NodePool) -> Catalog:

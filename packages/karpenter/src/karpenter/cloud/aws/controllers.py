@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 def new_controllers(
     provider: AwsProvider, *, view: Callable[[], ClusterView], claims: InstanceClaims
 ) -> Iterator[ProviderController]:
-    """Yield every controller."""
     services = provider.services
     objects, clock, settings = services.objects, services.clock, services.settings
     # IAM is not reachable from an isolated VPC, so instance profiles are left alone there:

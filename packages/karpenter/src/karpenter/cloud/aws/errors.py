@@ -18,12 +18,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from karpenter.cloud.errors import CloudUnreachable, Throttled
+from karpenter.cloud.errors import CloudError, CloudUnreachable, Throttled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.cloud.errors import CloudError
 
 # A dry run that would have succeeded is answered with this error, never with success:
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/CommonParameters.html
@@ -155,7 +154,6 @@ class NoResponse(CloudUnreachable):
 
 
 def error_from_response(action: str, response: Mapping[str, Any]) -> CloudError:
-    """Return the error for an error response of AWS."""
     error = response.get("Error", {})
     code, message = str(error.get("Code", "Unknown")), str(error.get("Message", ""))
     status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))

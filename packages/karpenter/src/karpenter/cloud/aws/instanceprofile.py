@@ -148,7 +148,6 @@ class InstanceProfileProvider:
         return f"{self._cluster}_{hash_text(self._aws.region + node_class)}"
 
     def tags(self, node_class: EC2NodeClass) -> dict[str, str]:
-        """Return the tags of the profiles of a node class."""
         return {
             **node_class.spec.tags,
             owned_tag(self._cluster): "owned",

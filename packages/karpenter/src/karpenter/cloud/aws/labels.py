@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from karpenter.api.ec2nodeclass import CLUSTER_TAG_PREFIX, RESERVED_TAGS
+from karpenter.api.ec2nodeclass import CLUSTER_TAG_PREFIX, RESERVED_TAGS, EC2NodeClass
 from karpenter.api.labels import NODEPOOL
 from karpenter.cloud.errors import NodeClassNotReady
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.api.ec2nodeclass import EC2NodeClass
 
 DOMAIN: Final = "karpenter.k8s.aws"
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -34,14 +34,11 @@ from karpenter.base.quantity import parse_quantity
 from karpenter.cloud.aws.amifamily.networkinterface import network_interfaces
 from karpenter.cloud.aws.errors import AwsApiError, ResourceNotFound
 from karpenter.cloud.aws.labels import CLUSTER_TAG, DOMAIN, NODE_CLASS_LABEL, specification
-from karpenter.cloud.aws.metrics import USER_DATA_BYTES
+from karpenter.cloud.aws.metrics import USER_DATA_BYTES, ProviderMetrics
 from karpenter.cloud.aws.subnet import where
 from karpenter.cloud.errors import CloudError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from karpenter.cloud.aws.metrics import ProviderMetrics
     from karpenter.cloud.aws.sdk import AwsApi
 
 
@@ -130,7 +127,6 @@ class LaunchTemplateProvider:
                     self._until.pop(name, None)  # forget() may have dropped it meanwhile
 
     async def delete_all(self, node_class: str) -> None:
-        """Delete the templates of a node class."""
         filters = (where(f"tag:{CLUSTER_TAG}", self._cluster), where(f"tag:{NODE_CLASS_LABEL}", node_class))
         async with self._changing:
             for name in await self._find(*filters):
@@ -228,7 +224,6 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
         return f"{DOMAIN}/{int.from_bytes(digest[:8], 'big')}"
 
     def template_data(self) -> dict[str, Any]:
-        """Return the parameter LaunchTemplateData of CreateLaunchTemplate."""
         data: dict[str, Any] = {
             "ImageId": self.image,
             "UserData": self.user_data,

@@ -172,7 +172,6 @@ class ProviderMetrics:
         self._metrics = metrics
 
     def note_call(self, called: ApiCall) -> None:
-        """Count a call to AWS."""
         what = {"service": called.service, "action": called.action}
         self.count(REQUESTS, **what, code=called.code)
         self.observe(REQUEST_DURATION, called.seconds, **what, code=called.code)
@@ -182,12 +181,10 @@ class ProviderMetrics:
             self.observe(ATTEMPT_DURATION, each.seconds, **what, code=each.code)
 
     def count(self, declared: MetricSpec[CounterMetric], **labels: str) -> None:
-        """Count one."""
         if self._metrics is not None:
             self._metrics[declared].add(**labels)
 
     def observe(self, declared: MetricSpec[HistogramMetric], value: float, **labels: str) -> None:
-        """Note a figure."""
         if self._metrics is not None:
             self._metrics[declared].observe(value, **labels)
 

@@ -19,12 +19,11 @@ from karpenter.cloud.aws.errors import DRY_RUN, AwsApiError
 from karpenter.cloud.aws.options import read_settings
 from karpenter.cloud.aws.refresh import refresh_prices
 from karpenter.cloud.aws.sdk import AwsApi, open_clients
-from karpenter.cloud.aws.services import new_services
+from karpenter.cloud.aws.services import Services, new_services
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from karpenter.cloud.aws.services import Services
     from karpenter.cloud.cloudprovider import ProviderContext
 
 log = structlog.stdlib.get_logger(__name__)

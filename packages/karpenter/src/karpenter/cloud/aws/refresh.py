@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from karpenter.cloud.aws.instancetype.instancetype import REFRESHED_EVERY
-from karpenter.cloud.aws.metrics import PRICE_DATA_AGE
+from karpenter.cloud.aws.instancetype.instancetype import REFRESHED_EVERY, InstanceTypeStore
+from karpenter.cloud.aws.metrics import PRICE_DATA_AGE, ProviderMetrics
 from karpenter.cloud.errors import CloudError
 from karpenter.core.effects import Step
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.amifamily.ami import AMIProvider
     from karpenter.cloud.aws.amifamily.ssm import SSMProvider
     from karpenter.cloud.aws.cluster import EksCluster
-    from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeStore
-    from karpenter.cloud.aws.metrics import ProviderMetrics
     from karpenter.cloud.aws.pricing import PricingProvider
 
 log = structlog.stdlib.get_logger(__name__)
@@ -75,7 +73,6 @@ class InstanceTypeController:
         self._started = False
 
     async def look(self) -> Step:
-        """Update once."""
         if not self._started:
             self._started = True
             return Step(again=REFRESHED_EVERY)

@@ -16,7 +16,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -38,17 +38,13 @@ from botocore.parsers import ResponseParserError
 from botocore.utils import InstanceMetadataRegionFetcher
 
 from karpenter import __version__
-from karpenter.base.ratelimiting import OPEN, TokenBucket
+from karpenter.base.ratelimiting import OPEN, Fence, TokenBucket
 from karpenter.cloud.aws.errors import NoCredentials, NoResponse, error_from_response
 from karpenter.cloud.aws.options import BadAwsSetting
 from karpenter.cloud.catalogs.ec2.refresh import pricing_region
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-
     import boto3
-
-    from karpenter.base.ratelimiting import Fence
 
 
 SERVICES: Final = ("arc-zonal-shift", "ec2", "eks", "iam", "pricing", "sqs", "ssm")
@@ -120,7 +116,6 @@ class ApiCall(msgspec.Struct, kw_only=True):
 
     @property
     def retries(self) -> int:
-        """How often it was retried."""
         return max(0, len(self.attempts) - 1)
 
 
@@ -136,7 +131,6 @@ class CallRecorder(threading.local):
         """Called in this thread with the operation before each attempt; what it raises ends the call."""
 
     def follow(self, client: Any) -> None:
-        """Record the calls of a client."""
         events = client.meta.events
         events.register("before-call", self._call)
         events.register("request-created", self._send)
@@ -185,7 +179,6 @@ class _LazyClients(Mapping[str, Any]):
         self._creating = Lock()  # threads may share clients, but a session must not create two at once
 
     def __getitem__(self, name: str) -> Any:
-        """Return a client."""
         if name not in self._names:
             raise KeyError(name)
         with self._creating:
@@ -194,11 +187,9 @@ class _LazyClients(Mapping[str, Any]):
             return self._created[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Return the names of all services."""
         return iter(self._names)
 
     def __len__(self) -> int:
-        """Return how many services there are."""
         return len(self._names)
 
     def close(self) -> None:
@@ -222,7 +213,6 @@ class AwsClients(msgspec.Struct, frozen=True, kw_only=True):
         return getattr(client, xform_name(operation))(**parameters)
 
     def close(self) -> None:
-        """Close every connection."""
         self.by_name.close()
 
 
@@ -448,12 +438,10 @@ def _in_the_background(call: Callable[[], ApiResponse]) -> asyncio.Future[ApiRes
 
 
 def _ignore(called: ApiCall) -> None:
-    """Ignore a call."""
     del called
 
 
 def _allow(operation: str) -> None:
-    """Allow every attempt."""
     del operation
 
 

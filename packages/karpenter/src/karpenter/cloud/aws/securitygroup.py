@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.api.ec2nodeclass_status import SecurityGroup
 from karpenter.cloud.aws.cache import TTLCache
-from karpenter.cloud.aws.subnet import by_tags, key_of, where
+from karpenter.cloud.aws.subnet import Filter, by_tags, key_of, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from karpenter.api.ec2nodeclass import SecurityGroupSelectorTerm
     from karpenter.cloud.aws.sdk import AwsApi
-    from karpenter.cloud.aws.subnet import Filter
 
 _CACHED_FOR: Final = 60.0
 # At most 1,000: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSecurityGroups.html

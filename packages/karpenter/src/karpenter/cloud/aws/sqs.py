@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from karpenter.cloud.aws.errors import AccessDenied, ResourceNotFound
-from karpenter.cloud.aws.metrics import DELETED
+from karpenter.cloud.aws.errors import AccessDenied, AwsApiError, ResourceNotFound
+from karpenter.cloud.aws.metrics import DELETED, ProviderMetrics
 
 if TYPE_CHECKING:
     from karpenter.base.clock import Clock
-    from karpenter.cloud.aws.errors import AwsApiError
-    from karpenter.cloud.aws.metrics import ProviderMetrics
     from karpenter.cloud.aws.sdk import ApiResponse, AwsApi
 
 # SQS returns at most 10 messages, and waits for at most 20 seconds:

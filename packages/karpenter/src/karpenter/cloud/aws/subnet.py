@@ -10,7 +10,7 @@ The filters of EC2 that selector terms become, :func:`by_tags` and :func:`where`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -18,8 +18,6 @@ import msgspec
 from karpenter.cloud.aws.cache import TTLCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from karpenter.api.ec2nodeclass import SubnetSelectorTerm
     from karpenter.api.ec2nodeclass_status import Subnet
     from karpenter.cloud.aws.sdk import ApiResponse, AwsApi

@@ -31,7 +31,7 @@ from karpenter.cloud.aws.labels import (
 from karpenter.cloud.errors import MachineNotFound
 from karpenter.core.effects import NOTHING, Amend, Step
 from karpenter.core.model.resources import MEMORY
-from karpenter.core.state.cluster import ObjectUpdated
+from karpenter.core.state.cluster import ClusterView, NodeClass, ObjectUpdated, StateEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.instance.instance import InstanceProvider
     from karpenter.cloud.aws.instancetype.capacity import DiscoveredCapacity
     from karpenter.cloud.cloudprovider import ClusterObjects
-    from karpenter.core.state.cluster import ClusterView, NodeClass, StateEvent
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -81,7 +80,6 @@ class TaggingController:
             yield event.object.name
 
     async def reconcile(self, key: str) -> Step:
-        """Tag the instance of one claim."""
         claim = self._view().claims.get(key)
         if claim is None or not is_untagged(claim):
             return NOTHING
@@ -186,7 +184,6 @@ class DiscoveredCapacityController:
                 yield event.object.name
 
     async def reconcile(self, key: str) -> Step:
-        """Keep the memory of one node."""
         view = self._view()
         node = view.nodes.get(key)
         claim = next((each for each in view.claims.values() if node and _is_of(each, node)), None)

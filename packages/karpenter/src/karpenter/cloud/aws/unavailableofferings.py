@@ -85,7 +85,6 @@ class UnavailableOfferings:
         self._snapshot = NOTHING
 
     def mark(self, offerings: Iterable[OfferingKey]) -> None:
-        """Skip offerings from now on."""
         self._mark(offerings)
 
     def mark_capacity_type(self, capacity_type: str) -> None:
@@ -93,7 +92,6 @@ class UnavailableOfferings:
         self._mark([("capacity type", capacity_type)])
 
     def mark_subnet(self, subnet: str) -> None:
-        """Skip a subnet from now on."""
         self._mark([("subnet", subnet)])
 
     def now(self) -> UnavailableSnapshot:
@@ -141,7 +139,6 @@ def apply_unavailable(
 
 
 def offering_key(kind: str, offering: Offering, traits: Traits) -> OfferingKey:
-    """Return the key that an offering is marked by."""
     group = traits.group.id if traits.group is not None else ""
     partition = offering.requirements.get(PLACEMENT_PARTITION, None)
     number = min(partition.values, default="") if partition is not None else ""

@@ -113,13 +113,11 @@ class TypeDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kwok_catalog() -> Catalog:
-    """Return the built-in catalogue."""
     shapes = product(CORES, GIB_PER_CORE, (LINUX, WINDOWS), (AMD64, ARM64))
     return assemble(_draft(cores, family, system, arch) for cores, family, system, arch in shapes)
 
 
 def assemble(drafts: Iterable[TypeDraft]) -> Catalog:
-    """Return the catalogue that the drafts describe."""
     drafts = tuple(drafts)
     stated = frozenset(
         key

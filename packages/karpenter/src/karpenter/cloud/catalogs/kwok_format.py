@@ -42,19 +42,25 @@ from karpenter.cloud.catalogs.kwok import (
     DEFAULT_OVERHEAD,
     DERIVED_LABELS,
     RESERVATION_ID,
+    Labels,
     OfferingDraft,
     TypeDraft,
     assemble,
 )
-from karpenter.core.model.catalog import AttributeBinding, DeviceName, DeviceTemplates
+from karpenter.core.model.catalog import (
+    AttributeBinding,
+    Catalog,
+    DeviceName,
+    DeviceTemplates,
+    InstanceType,
+    Offering,
+)
 from karpenter.core.model.resources import CPU, LARGEST, render_resources
 from karpenter.core.scheduling.dynamicresources.pool import template_pools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from karpenter.cloud.catalogs.kwok import Labels
-    from karpenter.core.model.catalog import Catalog, InstanceType, Offering
     from karpenter.core.model.requirement import Requirement
 
 TEMPLATES: Final = "resourceSliceTemplates"
@@ -134,7 +140,6 @@ class FieldPath(msgspec.Struct, frozen=True, gc=False):
     key: str | int = ""
 
     def refuse(self, problem: str) -> None:
-        """Note a problem of this field."""
         self.noted.append(CatalogProblem(self.file, self.subject, self.path, problem))
 
     def of(self, subject: str) -> FieldPath:
@@ -406,7 +411,6 @@ def read_list(value: object, path: FieldPath, *, of: str) -> list[object]:
 
 
 def read_flag(value: object, path: FieldPath) -> bool:
-    """Return a boolean."""
     if isinstance(value, bool):
         return value
     path.refuse(f"must be true or false, not {excerpt(value)}")
@@ -470,7 +474,6 @@ def read_label_key(value: object, path: FieldPath) -> str:
 
 
 def read_label_value(value: object, path: FieldPath) -> str:
-    """Return a label value that is not empty."""
     if isinstance(value, str) and _NAME.fullmatch(value):
         return value
     path.refuse(
@@ -498,7 +501,6 @@ def render_entries(catalog: Catalog) -> list[dict[str, Any]]:
 
 
 def render_json(catalog: Catalog) -> Iterator[str]:
-    """Yield the lines of the catalogue as JSON."""
     entries = render_entries(catalog)
     yield "["
     for index, entry in enumerate(entries):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import structlog
@@ -30,20 +30,17 @@ from karpenter.base.queue import Backoff
 from karpenter.base.ratelimiting import LeaseNotHeld
 from karpenter.cloud.cloudprovider import Interruption, Machine
 from karpenter.cloud.errors import InsufficientCapacity, MachineNotFound
-from karpenter.cloud.kwok.faults import FaultScript
-from karpenter.core.model.catalog import OfferingName, labels_of
+from karpenter.cloud.kwok.faults import Fault, FaultScript, Rule
+from karpenter.core.model.catalog import Catalog, Choice, InstanceType, Offering, OfferingName, labels_of
 from karpenter.core.model.resources import render_resources
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
     from random import Random
-    from typing import Any
 
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.base.clock import Clock
     from karpenter.cloud.kwok.cloudprovider import NodeMaker
-    from karpenter.cloud.kwok.faults import Fault, Rule
-    from karpenter.core.model.catalog import Catalog, Choice, InstanceType, Offering
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -143,7 +140,6 @@ class KwokCloud:
         self._announced = 0
 
     def __iter__(self) -> Iterator[KwokInstance]:
-        """Every instance, in the order of their launch."""
         return iter(tuple(self._instances.values()))
 
     async def pass_time(self, seconds: float) -> None:
@@ -391,7 +387,6 @@ class OfferingSelector(msgspec.Struct, frozen=True, kw_only=True):
     capacity_type: str = ""
 
     def selects(self, name: OfferingName) -> bool:
-        """Return whether an offering is selected."""
         return (
             self.instance_type in {"", name.instance_type}
             and self.zone in {"", name.zone}
@@ -419,7 +414,6 @@ class OfferingInventory:
         }
 
     def sell_out(self, selector: OfferingSelector) -> None:
-        """Let launches of these offerings fail."""
         self._empty.add(selector)
 
     def restock(self, selector: OfferingSelector | None) -> None:
@@ -434,7 +428,6 @@ class OfferingInventory:
         return not reservation or self._left(reservation) > 0
 
     def take(self, reservation: str) -> None:
-        """Count a machine in a reservation."""
         if reservation:
             self._used[reservation] += 1
             self._current = None
@@ -490,7 +483,6 @@ class KwokInterruptionQueue:
         self._changed = asyncio.Event()
 
     def put(self, cluster: str, interruption: Interruption) -> None:
-        """Add an interruption for a cluster."""
         self._queued[interruption.id] = _Queued(interruption, cluster)
         self._changed.set()
 
@@ -503,7 +495,6 @@ class KwokInterruptionQueue:
         return tuple(each.interruption for each in visible)
 
     def acknowledge(self, interruption: Interruption) -> None:
-        """Delete an interruption."""
         self._queued.pop(interruption.id, None)
 
     async def wait(self, cluster: str) -> None:
@@ -522,7 +513,6 @@ class KwokInterruptionQueue:
 
 
 def node_name(claim: str, chance: Random) -> str:
-    """Return a unique name for a node."""
     word = "".join(chance.choices(_LETTERS, k=5))
     end = f"-{word}-{chance.getrandbits(32)}"
     return f"kwok-{claim}"[: _LONGEST_NAME - len(end)] + end

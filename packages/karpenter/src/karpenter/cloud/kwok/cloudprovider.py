@@ -21,7 +21,14 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.base.duration import DurationError, parse_duration
 from karpenter.base.quantity import QuantityError
 from karpenter.cloud.catalogs.load import KWOK, load_catalog
-from karpenter.cloud.cloudprovider import Machine, NodeClassKind, RepairPolicy
+from karpenter.cloud.cloudprovider import (
+    ClusterObjects,
+    Interruption,
+    Machine,
+    NodeClassKind,
+    ProviderContext,
+    RepairPolicy,
+)
 from karpenter.cloud.errors import (
     CloudError,
     CloudUnreachable,
@@ -31,9 +38,9 @@ from karpenter.cloud.errors import (
     NodeClassNotReady,
 )
 from karpenter.cloud.kwok.cloud import SCHEME, Behaviour, KwokCloud, KwokInstance, node_of
-from karpenter.cloud.kwok.faults import Fail, Hang, LoseResponse, NeverJoin, ProviderCall, Slow
+from karpenter.cloud.kwok.faults import Fail, Fault, Hang, LoseResponse, NeverJoin, ProviderCall, Slow
 from karpenter.cloud.offerings import InsufficientCapacityCache, mark_unavailable
-from karpenter.core.model.catalog import choices
+from karpenter.core.model.catalog import Catalog, Choice, OfferingName, choices
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.resources import parse_resources
 
@@ -41,9 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
     from karpenter.api.nodepool import NodePool
-    from karpenter.cloud.cloudprovider import ClusterObjects, Interruption, ProviderContext
-    from karpenter.cloud.kwok.faults import Fault
-    from karpenter.core.model.catalog import Catalog, Choice, OfferingName
 
 
 T = TypeVar("T")
@@ -80,7 +84,6 @@ class KwokProvider:
         )
 
     async def terminate(self, provider_id: str) -> None:
-        """Terminate a machine."""
         await self._call(
             "terminate",
             provider_id,
@@ -88,13 +91,11 @@ class KwokProvider:
         )
 
     async def get(self, provider_id: str) -> Machine:
-        """Return a machine."""
         return await self._call(
             "get", provider_id, lambda _: self.cloud.find(provider_id, cluster=self._cluster).machine
         )
 
     async def list(self) -> tuple[Machine, ...]:
-        """Return all machines of the cluster."""
         return await self._call("list", "", lambda _: self.cloud.control.machines(self._cluster))
 
     async def catalog(self, pool: NodePool) -> Catalog:
@@ -109,7 +110,6 @@ class KwokProvider:
         )
 
     async def interruptions(self) -> tuple[Interruption, ...]:
-        """Wait for interruptions."""
         while True:
             found = await self._call("interruptions", "", lambda _: self.cloud.queue.take(self._cluster))
             if found:
@@ -297,7 +297,6 @@ class ObjectNodes:
         self._objects = objects
 
     async def create_node(self, node: Node) -> None:
-        """Create the Node of a machine."""
         await self._objects.create(node)
 
     async def delete_node(self, name: str) -> None:

@@ -77,6 +77,5 @@ class FaultScript:
         return self.rule(call) if self.rule else None
 
     def clear(self) -> None:
-        """Drop all faults."""
         self.rule = None
         self._scripted.clear()

@@ -16,7 +16,8 @@ from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.core.events import condition_changed, finalized
-from karpenter.core.state.cluster import ObjectUpdated
+from karpenter.core.state.cluster import NodeClass, ObjectUpdated, StateEvent
+from karpenter.telemetry.metrics import Metrics
 from karpenter.telemetry.metrics import conditions as declared
 from karpenter.telemetry.metrics.instruments import full_label
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.core.effects import Announce
-    from karpenter.core.state.cluster import NodeClass, StateEvent
-    from karpenter.telemetry.metrics import Metrics
     from karpenter.telemetry.metrics.table.conditions import ConditionMetrics
 
 _METRICS: Final[Mapping[type[Resource], ConditionMetrics]] = {
@@ -85,7 +84,6 @@ class StatusConditionMetrics:
                 self._changed.discard(key)
 
     def refresh(self) -> Iterator[None]:
-        """Update the gauges, object by object."""
         changed, self._changed = self._changed, set()
         for key in changed:
             item = self._objects.get(key)

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.base.quantity import QuantityError
-from karpenter.core.model.resources import CPU, merge, pod_limits, pod_requests, subtract
+from karpenter.core.model.resources import CPU, Resources, merge, pod_limits, pod_requests, subtract
 from karpenter.core.state.pod import is_owned_by_daemonset
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.statenode import StateNode, state_nodes
+from karpenter.telemetry.metrics import GaugeMetric, Metrics, MetricSpec
 from karpenter.telemetry.metrics import nodes as declared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from karpenter.base.clock import Clock
-    from karpenter.core.model.resources import Resources
     from karpenter.core.state.cluster import ClusterState
-    from karpenter.core.state.statenode import StateNode
-    from karpenter.telemetry.metrics import GaugeMetric, Metrics, MetricSpec
 
 _RESOURCES: tuple[MetricSpec[GaugeMetric], ...] = (
     declared.ALLOCATABLE,
@@ -41,7 +39,6 @@ class NodeMetrics:
         metrics.before_reading(self.refresh)
 
     def refresh(self) -> Iterator[None]:
-        """Update the gauges, Node by Node."""
         there = {node.name: node for node in state_nodes(self._store.view()) if node.node is not None}
         for name in self._shown.keys() - there.keys():
             self._retract(name)

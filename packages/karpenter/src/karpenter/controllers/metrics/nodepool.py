@@ -8,14 +8,14 @@ from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.base.quantity import QuantityError
 from karpenter.controllers.metrics.node import resource_label, unit
 from karpenter.core.disruption.budgets import binding, budget_usage, read_budgets
-from karpenter.core.disruption.candidates import find_candidates
+from karpenter.core.disruption.candidates import Candidate, find_candidates
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.model.resources import parse_resources
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
-from karpenter.telemetry.metrics import disruption, nodepools
+from karpenter.telemetry.metrics import Metrics, disruption, nodepools
 from karpenter.telemetry.metrics import nodepools as declared
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from karpenter.api.meta import ResourceList
     from karpenter.base.clock import Clock
     from karpenter.controllers.controller import Executor
-    from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.state.cluster import ClusterState, ClusterView
-    from karpenter.telemetry.metrics import Metrics
 
 REASONS: Final = (EMPTY, DRIFTED, UNDERUTILIZED)
 PERIOD: Final = 60.0
@@ -56,7 +54,6 @@ class NodePoolMetrics:
         metrics.before_reading(self.refresh)
 
     def refresh(self) -> None:
-        """Update the gauges."""
         pools = self._store.view().pools
         for name in self._shown - pools.keys():
             for gauge in (declared.LIMIT, declared.USAGE, declared.COST):
@@ -128,7 +125,6 @@ class DisruptionBudgetMetrics:
         return PERIOD
 
     def refresh(self) -> None:
-        """Update the allowed disruptions."""
         view, now = self._store.view(), self._clock.now()
         sizes, leaving = budget_usage(state_nodes(view))
         allowed, consuming = [], []

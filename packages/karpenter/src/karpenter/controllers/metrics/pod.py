@@ -15,21 +15,19 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, ZONE
-from karpenter.api.meta import is_status_condition_true
+from karpenter.api.meta import Resource, is_status_condition_true
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
-from karpenter.core.state.cluster import ObjectUpdated
+from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectUpdated, StateEvent
 from karpenter.core.state.pod import is_ready, is_terminal
+from karpenter.telemetry.metrics import AgeMetric, Metrics, MetricSpec
 from karpenter.telemetry.metrics import pods as declared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.core.provisioning.provisioner import ProvisioningDecision
-    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
-    from karpenter.telemetry.metrics import AgeMetric, Metrics, MetricSpec
 
 
 # 20,000 pods may have changed between two scrapes, and other tasks must get a turn meanwhile.
@@ -98,7 +96,6 @@ def _labels(pod: Pod, node: Node | None) -> dict[str, str]:
 
 
 def _owner(pod: Pod) -> str:
-    """Return the API path of the owner of a pod."""
     for owner in pod.metadata.owner_references:
         return f"/apis/{owner.api_version}/namespaces/{pod.namespace}/{owner.kind.lower()}s/{owner.name}"
     return ""

@@ -12,11 +12,12 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
-from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED
+from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command, KeptNode
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.disruption.disrupt import savings_bound
 from karpenter.core.state.pod import is_active, is_owned_by_daemonset
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.statenode import StateNode, state_nodes
+from karpenter.telemetry.metrics import Metrics
 from karpenter.telemetry.metrics import savings as declared
 
 if TYPE_CHECKING:
@@ -26,13 +27,10 @@ if TYPE_CHECKING:
     from karpenter.controllers.controller import Executor
     from karpenter.controllers.metrics.nodepool import Catalogs
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.command import Command, KeptNode
     from karpenter.core.disruption.memory import SavingLifetimes
     from karpenter.core.disruption.settings import DisruptionContext
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterState, ClusterView
-    from karpenter.core.state.statenode import StateNode
-    from karpenter.telemetry.metrics import Metrics
 
 PERIOD: Final = 300.0
 """Seconds between two computations of the bound, at least."""
@@ -116,7 +114,6 @@ class SavingsMetrics:
             self._metrics[declared.REALIZED].add(max(0.0, saved), **_labels(command))
 
     def undone(self, command: Command, cause: UndoCause) -> None:
-        """Count a command that was undone."""
         self._metrics[declared.UNDONE].add(**_labels(command), cause=cause)
 
     def observed(self, before: SavingLifetimes, after: SavingLifetimes, missed: Iterable[str] = ()) -> None:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.core.disruption.codes import DisruptionCode
-from karpenter.core.disruption.command import MoveScore
+from karpenter.core.disruption.command import Command, MoveScore, Obstacle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.command import Command, Obstacle
 
 # consolidationPolicy Balanced weighs savings against disruption; upstream's default for the threshold:
 # https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/designs/balanced-consolidation.md

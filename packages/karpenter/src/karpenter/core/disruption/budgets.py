@@ -55,7 +55,6 @@ class BudgetWindow(msgspec.Struct, frozen=True):
         return hit is not None and hit <= now
 
     def __str__(self) -> str:
-        """Return the window as an operator would say it."""
         return f"{render_duration(self.duration)} from {self.schedule}"
 
 
@@ -117,7 +116,6 @@ class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
         return self.window is None or self.window.is_open(now)
 
     def __str__(self) -> str:
-        """Return the budget as an operator would say it."""
         if self.problem:
             return f"0 nodes ({self.problem})"
         limit = f"{self.percent}%" if self.nodes is None else f"{self.nodes} nodes"
@@ -209,7 +207,6 @@ class Headroom:
         return self._left[candidate.pool.name] > 0
 
     def take(self, candidate: Candidate) -> None:
-        """Use up one."""
         self._left[candidate.pool.name] -= 1
 
     def within(self, candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -8,7 +8,7 @@ it costs and what emptying it costs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,7 +17,7 @@ from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.core.disruption.codes import DisruptionCode
-from karpenter.core.disruption.command import KeptNode
+from karpenter.core.disruption.command import KeptNode, Obstacle
 from karpenter.core.disruption.cost import moving_cost, price_of
 from karpenter.core.disruption.surge import surging_pods
 from karpenter.core.lifecycle.disruption_conditions import (
@@ -31,11 +31,9 @@ from karpenter.core.state.pod import do_not_disrupt_reason, is_active, is_resche
 from karpenter.core.state.statenode import StateNode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from datetime import datetime
 
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.core.disruption.command import Obstacle
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.pdb import PdbLimits
@@ -65,12 +63,10 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The node's name."""
         return self.node.name
 
     @property
     def claim(self) -> NodeClaim:
-        """The claim behind it."""
         assert self.node.claim is not None
         return self.node.claim
 

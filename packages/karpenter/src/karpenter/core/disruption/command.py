@@ -87,7 +87,6 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def saving(self) -> float:
-        """What the command saves per hour."""
         return self.hourly_before - self.hourly_after
 
 

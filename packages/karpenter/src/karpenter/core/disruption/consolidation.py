@@ -16,9 +16,9 @@ import msgspec
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, SPOT, ZONE
 from karpenter.core.disruption import prices
-from karpenter.core.disruption.balanced import rejection, scores
+from karpenter.core.disruption.balanced import PoolTotals, rejection, scores
 from karpenter.core.disruption.codes import DisruptionCode
-from karpenter.core.disruption.command import UNDERUTILIZED, Command
+from karpenter.core.disruption.command import UNDERUTILIZED, Command, MoveScore, Obstacle
 from karpenter.core.lifecycle.disruption_conditions import consolidate_after
 from karpenter.core.scheduling.purchases import keeps_variety, only
 
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from karpenter.core.disruption.balanced import PoolTotals
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.command import MoveScore, Obstacle
     from karpenter.core.disruption.simulate import SimulationResult, Simulator
     from karpenter.core.scheduling.problem import NewNode
 

@@ -15,7 +15,7 @@ from karpenter.base.duration import DurationError, parse_duration_or_never
 from karpenter.core.disruption.cost import eviction_cost
 from karpenter.core.lifecycle.conditions import delete_claim
 from karpenter.core.state.pod import has_do_not_disrupt, is_active, is_owned_by_daemonset, is_reschedulable
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.statenode import StateNode, state_nodes
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.core.effects import Effect
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.core.state.statenode import StateNode
 
 
 def scale_down(pool: NodePool, view: ClusterView, now: datetime) -> tuple[Effect, ...]:

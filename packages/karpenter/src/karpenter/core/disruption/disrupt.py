@@ -15,7 +15,7 @@ Commands are validated by :mod:`.validation` before they are carried out by :mod
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -23,8 +23,8 @@ import msgspec
 
 from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL
 from karpenter.core.disruption.balanced import PoolTotals
-from karpenter.core.disruption.budgets import Headroom, read_budgets
-from karpenter.core.disruption.candidates import find_candidates
+from karpenter.core.disruption.budgets import BudgetWindow, Headroom, read_budgets
+from karpenter.core.disruption.candidates import Candidate, CandidateSurvey, find_candidates
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import (
     DRIFTED,
@@ -34,6 +34,8 @@ from karpenter.core.disruption.command import (
     Command,
     KeptNode,
     MoveScore,
+    Obstacle,
+    Obstacles,
     SavingsBound,
 )
 from karpenter.core.disruption.consolidation import Consolidation, RefusedMove, consolidation_obstacle
@@ -42,7 +44,7 @@ from karpenter.core.disruption.drift import replace_drifted
 from karpenter.core.disruption.emptiness import remove_empty
 from karpenter.core.disruption.events import candidate_events, kept_events, score_effects
 from karpenter.core.disruption.global_search import consolidate_globally, least_cost
-from karpenter.core.disruption.memory import DisruptionMemory, undoes
+from karpenter.core.disruption.memory import DisruptionMemory, Payback, undoes
 from karpenter.core.disruption.multinodeconsolidation import consolidate_classic
 from karpenter.core.disruption.preferred import (
     ReturnRules,
@@ -70,12 +72,7 @@ from karpenter.core.state.statenode import state_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from datetime import datetime
 
-    from karpenter.core.disruption.budgets import BudgetWindow
-    from karpenter.core.disruption.candidates import Candidate, CandidateSurvey
-    from karpenter.core.disruption.command import Obstacle, Obstacles
-    from karpenter.core.disruption.memory import Payback
     from karpenter.core.disruption.settings import DisruptionContext
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
@@ -129,7 +126,6 @@ def disrupt(
     now: datetime,
     context: DisruptionContext,
 ) -> DisruptionDecision:
-    """Decide which nodes go now."""
     found = _Pass(view, catalog, memory, now, context)
     commands = tuple(
         msgspec.structs.replace(
@@ -272,7 +268,6 @@ class _Pass:
         return []
 
     def bound(self) -> SavingsBound:
-        """Return how far savings could go."""
         every = [
             each for each in self._survey.candidates if consolidation_obstacle(each, self._resting) is None
         ]

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from karpenter.core.disruption.codes import DisruptionCode
-from karpenter.core.disruption.command import DRIFTED, Command
+from karpenter.core.disruption.command import DRIFTED, Command, Obstacle, Obstacles
 from karpenter.core.lifecycle.disruption_conditions import drifted_since
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from karpenter.core.disruption.budgets import Headroom
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.command import Obstacle, Obstacles
     from karpenter.core.disruption.simulate import Simulator
     from karpenter.core.scheduling.problem import NewNode
 
@@ -70,7 +69,6 @@ def drift_order(candidate: Candidate) -> tuple[bool, datetime, str]:
 def drift_command(
     candidate: Candidate, replacements: tuple[NewNode, ...], moves: Mapping[str, str]
 ) -> Command:
-    """Return the command that replaces one drifted node."""
     return Command(
         reason=DRIFTED,
         candidates=(candidate.name,),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.core.disruption.codes import DisruptionCode
-from karpenter.core.disruption.command import EMPTY, Command
+from karpenter.core.disruption.command import EMPTY, Command, Obstacles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from karpenter.core.disruption.budgets import Headroom
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.command import Obstacles
 
 
 def remove_empty(

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, RESERVED, SPOT
-from karpenter.api.meta import is_status_condition_true
+from karpenter.api.meta import Resource, is_status_condition_true
 from karpenter.core.disruption.balanced import BALANCED
 from karpenter.core.disruption.codes import DisruptionCode
-from karpenter.core.disruption.command import UNDERUTILIZED
-from karpenter.core.effects import Count, Measure
+from karpenter.core.disruption.command import UNDERUTILIZED, Command, KeptNode, MoveScore
+from karpenter.core.effects import Announce, Count, Effect, Measure
 from karpenter.core.events import (
     budget_blocked,
     consolidation_approved,
@@ -30,19 +30,15 @@ from karpenter.core.events import (
 )
 from karpenter.core.lifecycle.conditions import DRIFTED
 from karpenter.core.lifecycle.disruption_conditions import consolidate_after
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.statenode import StateNode, state_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from karpenter.api.meta import Resource
     from karpenter.api.nodepool import NodePool
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.command import Command, KeptNode, MoveScore
-    from karpenter.core.effects import Announce, Effect
     from karpenter.core.scheduling.problem import NewNode
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.core.state.statenode import StateNode
 
 _CAPACITY_TYPES: Final = (RESERVED, SPOT, ON_DEMAND)
 """In the order in which a provider launches them."""
@@ -66,7 +62,6 @@ def candidate_events(command: Command, view: ClusterView) -> tuple[Effect, ...]:
 
 
 def rejection_events(command: Command, view: ClusterView, why: str) -> tuple[Effect, ...]:
-    """Return the Events of the nodes of a command that was rejected."""
     return tuple(_told(command, view, partial(consolidation_rejected, why=why)))
 
 
@@ -77,7 +72,6 @@ def command_text(command: Command, view: ClusterView) -> str:
 
 
 def log_facts(command: Command, candidates: Sequence[Candidate]) -> dict[str, object]:
-    """Return the facts of a command for the log."""
     return {
         "decision": command.decision,
         "reason": command.reason,
@@ -121,7 +115,6 @@ def _is_about_savings(kept: KeptNode, node: StateNode) -> bool:
 
 
 def _is_never(pool: NodePool | None) -> bool:
-    """Whether a NodePool never consolidates."""
     return pool is not None and consolidate_after(pool) is None
 
 

@@ -23,10 +23,10 @@ import msgspec
 import numpy as np
 
 from karpenter.core.disruption.command import Command
-from karpenter.core.disruption.sweep import ClusterSweep, RemovalBound
+from karpenter.core.disruption.sweep import ClusterSweep, RemovalBound, SweepResult
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
-from karpenter.core.scheduling.price.bound import dual_values, item_of, market
+from karpenter.core.scheduling.price.bound import Item, dual_values, item_of, market
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.consolidation import Consolidation, RefusedMove
     from karpenter.core.disruption.memory import LeastSaving
     from karpenter.core.disruption.simulate import Simulator
-    from karpenter.core.disruption.sweep import SweepResult
-    from karpenter.core.scheduling.price.bound import Item
     from karpenter.core.scheduling.problem import Problem
 
 
@@ -96,7 +94,6 @@ class MoveCosts(NamedTuple):
         return max(self.rate * self.costs[name], min(self.least[name]))
 
     def value(self, commands: Sequence[Command]) -> float:
-        """Return what commands are worth."""
         return sum(each.saving - self._asked(each) for each in commands)
 
     def _asked(self, command: Command) -> float:
@@ -248,7 +245,6 @@ def _swept(
 
 
 def _joined(commands: Sequence[Command]) -> Command:
-    """Return several commands as one."""
     return msgspec.structs.replace(
         commands[0],
         candidates=tuple(name for each in commands for name in each.candidates),

@@ -28,7 +28,8 @@ rests from savings for a while, longer each time: there something other than the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -36,18 +37,14 @@ import msgspec
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, ZONE
 from karpenter.core.disruption.budgets import read_budgets
-from karpenter.core.disruption.command import UNDERUTILIZED
+from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from karpenter.core.effects import Effect
 from karpenter.core.events import budget_blocked
 from karpenter.core.state.pod import is_active
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from collections.abc import Set as AbstractSet
-
     from karpenter.api.pod import Pod
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.command import Command
     from karpenter.core.state.cluster import ClusterView
 
 LASTING: Final = timedelta(days=20)
@@ -93,7 +90,6 @@ class SavingLifetime(msgspec.Struct, frozen=True, kw_only=True):
     """None while it lasts."""
 
     def lasted(self, now: datetime) -> timedelta:
-        """Return for how long it has lasted by now."""
         return (self.until or now) - self.since
 
 

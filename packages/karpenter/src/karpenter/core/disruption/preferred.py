@@ -14,7 +14,7 @@ back again stay for some hours, so that nothing moves to and fro with the stock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -29,8 +29,6 @@ from karpenter.core.disruption.memory import RETURN_HOLD, PastCommand, Payback, 
 from karpenter.core.scheduling.purchases import keeps_variety, only
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from karpenter.api.nodepool import NodePool
     from karpenter.core.disruption.budgets import Headroom
     from karpenter.core.disruption.candidates import Candidate

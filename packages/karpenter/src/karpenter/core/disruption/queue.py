@@ -7,15 +7,15 @@ again after a restart: a tainted node that no command in progress is about gets 
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from karpenter.api.labels import DISRUPTED, NO_SCHEDULE
+from karpenter.api.labels import DISRUPTED, NO_SCHEDULE, LabelRules
 from karpenter.api.meta import find_status_condition, is_status_condition_true
-from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED
-from karpenter.core.effects import Amend, Count, DeleteObject, Nominate
+from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command
+from karpenter.core.effects import Amend, Count, CreateClaim, DeleteObject, Effect, Nominate
 from karpenter.core.events import disruption_terminating, nominated
 from karpenter.core.lifecycle.conditions import (
     DISRUPTION_REASON,
@@ -28,21 +28,16 @@ from karpenter.core.lifecycle.conditions import (
 from karpenter.core.lifecycle.registration import render_taint
 from karpenter.core.lifecycle.termination import with_disrupted_taint
 from karpenter.core.provisioning.provisioner import create, creation_problem
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.statenode import StateNode, state_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
-    from datetime import datetime
 
-    from karpenter.api.labels import LabelRules
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.command import Command
-    from karpenter.core.effects import CreateClaim, Effect
     from karpenter.core.scheduling.problem import NewNode
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.core.state.statenode import StateNode
 
 # Replacements that never become ready must not keep nodes tainted for ever; many nodes at once need longer,
 # because the API server is asked for each: https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/disruption/queue.go

@@ -13,7 +13,8 @@ commands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from copy import copy
 from functools import cached_property
 from types import MappingProxyType
@@ -22,12 +23,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.labels import HOSTNAME, NODEPOOL, ZONE
-from karpenter.api.pod import Pod
+from karpenter.api.pod import Pod, PodSpec, TopologySpreadConstraint
 from karpenter.core.disruption.sweep import FreeResources, least_requests, memory_per_cpu
 from karpenter.core.model.hostportusage import host_ports
 from karpenter.core.model.pricing import COMMITMENT, Commitment, part
 from karpenter.core.model.resources import merge, pod_requests, subtract
-from karpenter.core.scheduling.build.build import assemble
+from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble
 from karpenter.core.scheduling.build.pods import deleting_node_pods, provisionable_pods
 from karpenter.core.scheduling.build.virtualpods import virtual_pods
 from karpenter.core.scheduling.encode.encode import EncodedProblem
@@ -36,8 +37,11 @@ from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.problem import (
     NO_VOLUMES,
     BoundPod,
+    ExistingNode,
     NewNode,
+    Options,
     Plan,
+    PodVolumes,
     Problem,
     Refusal,
     TopologyNode,
@@ -46,17 +50,12 @@ from karpenter.core.scheduling.purchases import OnDemandFloors, after_purchases,
 from karpenter.core.scheduling.solve import packed_by_price, plan_of, search, solve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     from karpenter.api.meta import LabelSelector
-    from karpenter.api.pod import PodSpec, TopologySpreadConstraint
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.command import Command
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.scheduling.build.build import SchedulingPolicy
-    from karpenter.core.scheduling.problem import ExistingNode, Options, PodVolumes
     from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.pdb import PdbLimits
     from karpenter.core.state.statenode import StateNode
@@ -166,7 +165,6 @@ class SimulationState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def rooms(self) -> FreeResources:
-        """What is free where."""
         return FreeResources(self.problem.nodes)
 
     def can_simulate(self, command: Command) -> bool:

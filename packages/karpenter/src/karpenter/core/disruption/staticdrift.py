@@ -18,7 +18,7 @@ from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.drift import UNREACHED, drift_command, drift_order
 from karpenter.core.model.resources import parse_resources
 from karpenter.core.scheduling.build.build import as_pool
-from karpenter.core.scheduling.problem import Options, Problem
+from karpenter.core.scheduling.problem import NewNode, Options, Problem
 from karpenter.core.scheduling.solve import solve
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.command import Command, Obstacles
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.provisioning.static import ClaimCounts
-    from karpenter.core.scheduling.problem import NewNode
 
 _UNLIMITED: Final = 10**9
 _ANY_TAINT: Final = Toleration(operator="Exists")

@@ -28,7 +28,7 @@ from karpenter.core.effects import Amend
 from karpenter.core.lifecycle.disruption_conditions import consolidate_after
 from karpenter.core.lifecycle.registration import render_taint
 from karpenter.core.state.pod import do_not_disrupt_reason, is_reschedulable
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.statenode import StateNode, state_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from karpenter.api.pod import Pod
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.core.state.statenode import StateNode
 
 BANDS: Final = 8
 """Pods are told apart by the eighth of the machines that theirs is in: fewer writes than by machine."""

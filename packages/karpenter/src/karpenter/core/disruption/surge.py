@@ -15,7 +15,7 @@ eviction.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -25,8 +25,6 @@ from karpenter.core.effects import Amend, Effect
 from karpenter.core.state.pod import is_active
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from karpenter.api.meta import IntOrString
     from karpenter.api.pod import Pod
     from karpenter.api.workloads import Deployment
@@ -86,7 +84,6 @@ def surge_step(
 
 
 def deployment_of(pod: Pod, view: ClusterView) -> Deployment | None:
-    """Return the Deployment that a pod belongs to."""
     space = pod.metadata.namespace
     owned = next((each for each in pod.metadata.owner_references if each.kind == "ReplicaSet"), None)
     replicas = view.replica_sets.get(f"{space}/{owned.name}") if owned is not None else None

@@ -24,7 +24,15 @@ import numpy as np
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import CPU, MEMORY, PODS
 from karpenter.core.scheduling.pack.scheduler import Scheduler
-from karpenter.core.scheduling.price.bound import cost_per_pod, dual_values, item_of, market
+from karpenter.core.scheduling.price.bound import (
+    DualValues,
+    Item,
+    Market,
+    cost_per_pod,
+    dual_values,
+    item_of,
+    market,
+)
 from karpenter.core.scheduling.price.planner import topology_keys
 
 if TYPE_CHECKING:
@@ -40,7 +48,6 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
-    from karpenter.core.scheduling.price.bound import DualValues, Item, Market
     from karpenter.core.scheduling.problem import ExistingNode
     from karpenter.core.state.statenode import StateNode
 
@@ -104,7 +111,6 @@ class ClusterSweep:
         self._domains: dict[str, NDArray[np.object_]] = {}
 
     def _begin(self, scheduler: Scheduler) -> None:
-        """Begin with a schedule in which nothing was taken."""
         self._scheduler = scheduler
         self._open = ~scheduler.quiet
         self._version = 0
@@ -366,7 +372,6 @@ class KnownMarket:
 
     @cached_property
     def values(self) -> DualValues:
-        """What each pod must cost."""
         return dual_values(self.market)
 
 
@@ -397,7 +402,6 @@ class RemovalBound:
     """
 
     def __init__(self, sweep: ClusterSweep) -> None:
-        """Take the cluster before anything is swept."""
         self._at = {candidate.name: at for at, candidate in sweep.candidates.items()}
         self._load = sweep.load
         self._want = {each.number: each.vector.astype(np.float64) for each in sweep.classes.values()}

@@ -23,7 +23,7 @@ import msgspec
 
 from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.core.disruption.budgets import Headroom
-from karpenter.core.disruption.candidates import Candidate, find_candidates
+from karpenter.core.disruption.candidates import Candidate, CandidateSurvey, find_candidates
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import DRIFTED, EMPTY, Command
 from karpenter.core.disruption.cost import moving_cost
@@ -36,7 +36,7 @@ from karpenter.core.lifecycle.disruption_conditions import within_consolidate_af
 from karpenter.core.scheduling.build.build import overlaid_catalog
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.pod import do_not_disrupt_reason, is_active, is_reschedulable
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.statenode import StateNode, state_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,12 +44,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.api.pod import Pod
-    from karpenter.core.disruption.candidates import CandidateSurvey
     from karpenter.core.disruption.settings import DisruptionContext
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.problem import NewNode, Refusal
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.core.state.statenode import StateNode
 
 
 # A pod that is being bound to the node shows up within seconds, and would be evicted at once otherwise:

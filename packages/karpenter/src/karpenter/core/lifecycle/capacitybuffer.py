@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from karpenter.api.capacitybuffer import BufferCondition
-from karpenter.core.effects import Amend, Step
+from karpenter.api.capacitybuffer import BufferCondition, CapacityBuffer
+from karpenter.core.effects import Amend, Effect, Step
 from karpenter.core.lifecycle.conditions import render_conditions
 from karpenter.core.scheduling.build.virtualpods import BufferProblem, buffer_replicas, resolve_buffer
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from karpenter.api.capacitybuffer import CapacityBuffer
-    from karpenter.core.effects import Effect
     from karpenter.core.state.cluster import ClusterView
 
 PERIOD: Final = 30.0

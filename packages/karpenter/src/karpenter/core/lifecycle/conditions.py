@@ -12,7 +12,7 @@ decided in the modules beside this one: registration, initialization, disruption
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -20,15 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.api.labels import CAPACITY_TYPE, NODEPOOL, TERMINATION_FINALIZER, ZONE
-from karpenter.api.meta import Condition
+from karpenter.api.meta import Condition, ObjectMeta, Resource
 from karpenter.base.duration import DurationError, parse_duration
 from karpenter.core.effects import Amend, Count, DeleteObject, Effect
 from karpenter.core.state.pod import is_reschedulable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from karpenter.api.meta import ObjectMeta, Resource
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodeoverlay import NodeOverlay
     from karpenter.api.nodepool import NodePool
@@ -79,7 +76,6 @@ class ConditionSet(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime
 
     def get(self, kind: str) -> Condition | None:
-        """Return one condition, or None."""
         return next((each for each in self.held if each.type == kind), None)
 
     def status(self, kind: str) -> str:
@@ -88,7 +84,6 @@ class ConditionSet(msgspec.Struct, frozen=True, kw_only=True):
         return found.status if found is not None else ""
 
     def is_true(self, kind: str) -> bool:
-        """Whether a condition exists and is True."""
         return self.status(kind) == "True"
 
     def since(self, kind: str) -> datetime:
@@ -106,11 +101,9 @@ class ConditionSet(msgspec.Struct, frozen=True, kw_only=True):
         return self.set(kind, "True", reason or kind, message)
 
     def set_false(self, kind: str, reason: str, message: str) -> ConditionSet:
-        """Return the set with a condition that is False."""
         return self.set(kind, "False", reason, message)
 
     def set_unknown(self, kind: str, reason: str, message: str) -> ConditionSet:
-        """Return the set with a condition that is Unknown."""
         return self.set(kind, "Unknown", reason, message)
 
     def set(self, kind: str, status: str, reason: str, message: str) -> ConditionSet:
@@ -199,17 +192,14 @@ def condition_set_of(
 
 
 def claim_conditions(claim: NodeClaim, now: datetime) -> ConditionSet:
-    """Return the conditions of a claim."""
     return condition_set_of(claim.metadata, claim.status.conditions, NODECLAIM_DEPENDENTS, now)
 
 
 def pool_conditions(pool: NodePool, now: datetime) -> ConditionSet:
-    """Return the conditions of a pool."""
     return condition_set_of(pool.metadata, pool.status.conditions, NODEPOOL_DEPENDENTS, now)
 
 
 def overlay_conditions(overlay: NodeOverlay, now: datetime) -> ConditionSet:
-    """Return the conditions of an overlay."""
     return condition_set_of(overlay.metadata, overlay.status.conditions, NODEOVERLAY_DEPENDENTS, now)
 
 

@@ -11,7 +11,7 @@ See https://karpenter.sh/docs/concepts/disruption/.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -40,8 +40,6 @@ from karpenter.core.lifecycle.conditions import (
 from karpenter.core.model.requirements import Requirements
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
     from karpenter.core.model.catalog import Catalog
@@ -66,7 +64,6 @@ _COMPUTED_REASONS: Final = frozenset({"NodePoolDrifted", "RequirementsDrifted", 
 
 
 def expires_at(claim: NodeClaim) -> datetime | None:
-    """Return when a claim expires, or None when it never does."""
     # expireAfter is counted from the creation of the NodeClaim, and copied to it: a change of the NodePool is
     # drift and does not move it: https://karpenter.sh/docs/concepts/disruption/#expiration
     born = claim.metadata.creation_timestamp

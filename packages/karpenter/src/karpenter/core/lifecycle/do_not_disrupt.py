@@ -6,7 +6,7 @@ Whether the annotation applies is decided in :mod:`karpenter.core.state.pod`.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from karpenter.api.labels import DO_NOT_DISRUPT
@@ -17,8 +17,6 @@ from karpenter.core.lifecycle.conditions import render_time
 from karpenter.core.state.pod import is_active
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from karpenter.api.pod import Pod
 
 # https://karpenter.sh/docs/concepts/disruption/#pod-level-controls

@@ -9,23 +9,21 @@ yet.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from karpenter.api.meta import is_status_condition_true
-from karpenter.core.effects import DeleteObject, Terminate
+from karpenter.core.effects import DeleteObject, Effect, Terminate
 from karpenter.core.lifecycle.conditions import REGISTERED, delete_claim
 from karpenter.core.lifecycle.initialization import is_ready
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.pod import Pod
-    from karpenter.core.effects import Effect
 
 # The list of a cloud costs API calls, and orphans are rare, so they are looked for every two minutes only.
 PERIOD: Final = 120.0
@@ -46,20 +44,17 @@ class ListedMachine(Protocol):
     """The fields of a machine in the cloud provider's list."""
 
     @property
-    def provider_id(self) -> str:
-        """The provider id."""
+    def provider_id(self) -> str: ...
 
     @property
     def claim_uid(self) -> str:
         """The uid of the NodeClaim that it was launched for; empty if the provider does not know it."""
 
     @property
-    def created(self) -> datetime | None:
-        """When it was launched."""
+    def created(self) -> datetime | None: ...
 
     @property
-    def deleting(self) -> bool:
-        """Whether it is terminating."""
+    def deleting(self) -> bool: ...
 
 
 def claims_without_machine(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from karpenter.api.labels import CAPACITY_TYPE, TERMINATION_TIMESTAMP
-from karpenter.core.effects import NOTHING, Amend, Count, Step
+from karpenter.core.effects import NOTHING, Amend, Count, Effect, Step
 from karpenter.core.events import repair_blocked
 from karpenter.core.lifecycle.conditions import (
     delete_claim,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.pod import Pod
-    from karpenter.core.effects import Effect
 
 # Node repair stops where more than a fifth of a pool is unhealthy: the fault is then not that of nodes.
 # https://karpenter.sh/docs/concepts/disruption/#node-auto-repair
@@ -48,16 +47,13 @@ class RepairCondition(Protocol):
     """A repair policy: a node condition that is unhealthy when it lasts."""
 
     @property
-    def condition_type(self) -> str:
-        """The type of the condition."""
+    def condition_type(self) -> str: ...
 
     @property
-    def condition_status(self) -> str:
-        """The unhealthy status."""
+    def condition_status(self) -> str: ...
 
     @property
-    def toleration(self) -> timedelta:
-        """How long it is tolerated."""
+    def toleration(self) -> timedelta: ...
 
 
 class UnhealthyCondition(NamedTuple):

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.api.labels import REGISTERED, node_class_label
-from karpenter.core.effects import Amend
+from karpenter.core.effects import Amend, Effect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.core.effects import Effect
 
 
 def hydrate(claim: NodeClaim, nodes: Sequence[Node]) -> tuple[Effect, ...]:

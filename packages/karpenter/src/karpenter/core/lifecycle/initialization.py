@@ -14,7 +14,7 @@ from karpenter.api.labels import INITIALIZED, REQUESTED_DRA_DRIVERS
 from karpenter.base.quantity import QuantityError
 from karpenter.core.effects import Amend
 from karpenter.core.lifecycle import conditions
-from karpenter.core.lifecycle.conditions import Progress
+from karpenter.core.lifecycle.conditions import ConditionSet, Progress
 from karpenter.core.model.resources import parse_resources
 from karpenter.core.model.taints import is_ephemeral, same_taint
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from karpenter.api.dra import ResourceSlice
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.core.lifecycle.conditions import ConditionSet
 
 
 def initialize(
@@ -129,5 +128,4 @@ def _taint_text(key: str, effect: str) -> str:
 
 
 def is_ready(node: Node) -> bool:
-    """Whether the kubelet reports Ready."""
     return any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)

@@ -9,23 +9,20 @@ machine of no claim is looked at again while a claim may still get that machine 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from karpenter.api.labels import TERMINATION_TIMESTAMP
-from karpenter.core.effects import Amend
+from karpenter.core.effects import Amend, Effect
 from karpenter.core.events import interruption, terminating_on_interruption
 from karpenter.core.lifecycle.conditions import delete_claim, render_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.core.effects import Effect
 
 
 HALF_LIFE: Final = timedelta(days=14)

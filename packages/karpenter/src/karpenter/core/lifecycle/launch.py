@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import msgspec
 
-from karpenter.core.effects import LAUNCH_TIME, Launch, LaunchFact
+from karpenter.core.effects import LAUNCH_TIME, Effect, Launch, LaunchFact
 from karpenter.core.events import insufficient_capacity, node_class_not_ready, truncate
 from karpenter.core.lifecycle.conditions import (
     LAUNCHED,
@@ -30,35 +30,29 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.core.effects import Effect
 
 
 class LaunchedMachine(Protocol):
     """The fields of a machine that the cloud provider has launched."""
 
     @property
-    def provider_id(self) -> str:
-        """The provider id."""
+    def provider_id(self) -> str: ...
 
     @property
-    def image_id(self) -> str:
-        """The image that the machine was launched from."""
+    def image_id(self) -> str: ...
 
     @property
     def labels(self) -> Mapping[str, str]:
         """Labels that follow from the chosen offering."""
 
     @property
-    def annotations(self) -> Mapping[str, str]:
-        """Annotations of the provider."""
+    def annotations(self) -> Mapping[str, str]: ...
 
     @property
-    def capacity(self) -> Mapping[str, int]:
-        """The resources of the machine."""
+    def capacity(self) -> Mapping[str, int]: ...
 
     @property
-    def allocatable(self) -> Mapping[str, int]:
-        """The resources that pods may use."""
+    def allocatable(self) -> Mapping[str, int]: ...
 
 
 class LaunchFailure(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +103,6 @@ def launch(claim: NodeClaim, because: str) -> Launch:
 
 
 def launch_facts(machine: LaunchedMachine, now: datetime) -> dict[str, Any]:
-    """Return the facts of a launch that succeeded."""
     return {
         LaunchFact.PROVIDER_ID: machine.provider_id,
         LaunchFact.IMAGE_ID: machine.image_id,
@@ -131,7 +124,6 @@ def failure_facts(message: str, now: datetime, *, reason: str = "LaunchFailed") 
 
 
 def launch_succeeded(claim: NodeClaim, machine: LaunchedMachine, now: datetime) -> tuple[Effect, ...]:
-    """Return the write of a claim whose machine was launched."""
     # Labels of the claim win, annotations of the machine do, as upstream merges them:
     # https://github.com/kubernetes-sigs/karpenter
     labels = {**machine.labels, **claim.metadata.labels}

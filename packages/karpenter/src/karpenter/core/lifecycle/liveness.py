@@ -10,13 +10,13 @@ A claim that is being deleted is reconciled by :mod:`.termination`.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from karpenter.api.meta import is_status_condition_true
-from karpenter.core.effects import Amend, Step
+from karpenter.core.effects import Amend, Effect, Step
 from karpenter.core.lifecycle.conditions import (
     CONSISTENT_STATE_FOUND,
     CONSOLIDATABLE,
@@ -24,6 +24,7 @@ from karpenter.core.lifecycle.conditions import (
     INITIALIZED,
     LAUNCHED,
     REGISTERED,
+    ConditionSet,
     Progress,
     add_finalizer,
     claim_conditions,
@@ -38,13 +39,10 @@ from karpenter.core.lifecycle.registration import register, registration_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime
 
     from karpenter.api.dra import ResourceSlice
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.core.effects import Effect
-    from karpenter.core.lifecycle.conditions import ConditionSet
 
 # A NodeClaim that cannot launch or register holds room in limits and keeps pods waiting, so it is deleted
 # and the scheduler tries again: https://karpenter.sh/docs/concepts/nodeclaims/

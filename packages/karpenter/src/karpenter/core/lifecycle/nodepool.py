@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from karpenter.api.labels import NODEPOOL_HASH_VERSION, NODES
+from karpenter.api.labels import NODEPOOL_HASH_VERSION, NODES, LabelRules
 from karpenter.api.validation.nodepool_validation import check_amounts, validate_nodepool
-from karpenter.core.effects import Amend
+from karpenter.core.effects import Amend, Effect
 from karpenter.core.lifecycle import conditions
-from karpenter.core.lifecycle.conditions import patch_object
+from karpenter.core.lifecycle.conditions import ConditionSet, patch_object
 from karpenter.core.lifecycle.registrationhealth import is_outdated
 from karpenter.core.model.nodepool_hash import pool_hash_annotations
 from karpenter.core.model.resources import render_resources
@@ -22,11 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from karpenter.api.labels import LabelRules
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
-    from karpenter.core.effects import Effect
-    from karpenter.core.lifecycle.conditions import ConditionSet
     from karpenter.core.state.cluster import NodeClass
 
 # A merge patch never removes a key by leaving it out, so resources that are gone are written as null, and

@@ -7,19 +7,16 @@ not. The time is written at most once in ten seconds per claim.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from karpenter.core.effects import Amend
+from karpenter.core.effects import Amend, Effect
 from karpenter.core.lifecycle.conditions import MOST_AHEAD, render_time
 from karpenter.core.state.pod import is_owned_by_daemonset, is_owned_by_node, is_terminal, is_terminating
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.pod import Pod
-    from karpenter.core.effects import Effect
 
 # A rollout binds hundreds of pods a second; one write per pod would exhaust the client's rate limit.
 DEDUPE_TIMEOUT: Final = timedelta(seconds=10)

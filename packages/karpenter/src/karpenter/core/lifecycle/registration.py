@@ -21,20 +21,17 @@ from karpenter.api.labels import (
     UNREGISTERED,
 )
 from karpenter.api.meta import to_plain
-from karpenter.api.node import Taint
-from karpenter.core.effects import Amend, Count, RegistrationOutcome
+from karpenter.api.node import Node, Taint
+from karpenter.core.effects import Amend, Count, Effect, RegistrationOutcome
 from karpenter.core.events import unregistered_taint_missing
 from karpenter.core.lifecycle import conditions
-from karpenter.core.lifecycle.conditions import Progress, pool_of, zone_labels
+from karpenter.core.lifecycle.conditions import ConditionSet, Progress, pool_of, zone_labels
 from karpenter.core.model.taints import merge, without
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.core.effects import Effect
-    from karpenter.core.lifecycle.conditions import ConditionSet
 
 # Nodes join with this taint, so that no pod starts before their labels and taints are there:
 # https://karpenter.sh/docs/concepts/nodeclaims/

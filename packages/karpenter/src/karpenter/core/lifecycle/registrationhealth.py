@@ -33,7 +33,6 @@ class RegistrationHistory(msgspec.Struct, frozen=True):
     outcomes: tuple[bool, ...] = ()
 
     def after(self, outcome: bool) -> RegistrationHistory:
-        """Return the history with one more outcome."""
         return RegistrationHistory((*self.outcomes, outcome)[-OUTCOMES_KEPT:])
 
     @property

@@ -22,13 +22,25 @@ from karpenter.api.meta import is_status_condition_true
 from karpenter.api.node import Node, Taint
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
-from karpenter.api.storage import VolumeAttachment
-from karpenter.core.effects import NOTHING, Amend, Count, DeleteObject, Evict, Measure, Step, Terminate, about
+from karpenter.api.storage import PersistentVolumeClaim, VolumeAttachment
+from karpenter.core.effects import (
+    NOTHING,
+    Amend,
+    Count,
+    DeleteObject,
+    Effect,
+    Evict,
+    Measure,
+    Step,
+    Terminate,
+    about,
+)
 from karpenter.core.events import awaiting_volumes, failed_draining, grace_period_expiring, listing
 from karpenter.core.lifecycle import conditions
 from karpenter.core.lifecycle.conditions import (
     INSTANCE_TERMINATING,
     REGISTERED,
+    ConditionSet,
     capacity_labels,
     claim_conditions,
     has_finalizer,
@@ -46,10 +58,6 @@ from karpenter.core.state.volumeusage import claimed_volumes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from karpenter.api.storage import PersistentVolumeClaim
-    from karpenter.core.effects import Effect
-    from karpenter.core.lifecycle.conditions import ConditionSet
 
 
 # kube-scheduler may have bound a pod before it saw the taint; the pod appears a moment later.

@@ -12,7 +12,7 @@ https://karpenter.sh/docs/concepts/disruption/.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -30,7 +30,6 @@ from karpenter.core.state.pod import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
 
 _DEFAULT_GRACE: Final = 30  # terminationGracePeriodSeconds of a pod that sets none
@@ -92,7 +91,6 @@ def is_overdue(pod: Pod, by: datetime, now: datetime) -> bool:
 
 
 def pod_grace_period(pod: Pod) -> int:
-    """Return the grace period of a pod in seconds."""
     own = pod.spec.termination_grace_period_seconds
     return _DEFAULT_GRACE if own is None else own
 
@@ -108,7 +106,6 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_done(self) -> bool:
-        """Whether the node is drained."""
         return not self.waiting
 
 

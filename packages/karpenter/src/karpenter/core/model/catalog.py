@@ -11,7 +11,7 @@ package.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from itertools import groupby
 from types import MappingProxyType
@@ -40,8 +40,6 @@ from karpenter.core.model.resources import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from karpenter.api.nodeclaim import NodeClaim
 
 
@@ -69,7 +67,6 @@ class Offering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def zone(self) -> str:
-        """The only zone of this offering."""
         return min(self.requirements[ZONE].values)
 
     @property
@@ -134,7 +131,6 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def available(self) -> tuple[Offering, ...]:
-        """The offerings that can be launched now."""
         return tuple(offering for offering in self.offerings if offering.available)
 
     @cached_property
@@ -195,7 +191,6 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def by_name(self) -> Mapping[str, InstanceType]:
-        """The instance types by their names."""
         return MappingProxyType({kind.name: kind for kind in self.types})
 
     @cached_property
@@ -276,7 +271,6 @@ class Choice(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> OfferingName:
-        """The name of the offering."""
         return OfferingName.of(self.kind, self.offering)
 
 

@@ -42,7 +42,6 @@ class HostPort(msgspec.Struct, frozen=True, order=True):
         return self.address == other.address or ANY_ADDRESS in {self.address, other.address}
 
     def __str__(self) -> str:
-        """Return the port as an operator would write it."""
         address = f"[{self.address}]" if ":" in self.address else self.address
         return f"{address}:{self.port}/{self.protocol}"
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
@@ -38,8 +38,6 @@ from karpenter.api.price_annotations import annotated_floor, annotated_preferenc
 from karpenter.core.model.resources import CPU
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 
 # https://aws.amazon.com/ebs/pricing/

@@ -95,11 +95,9 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
         return str(number) if self.lte is None or number <= self.lte else ""
 
     def without_min_values(self) -> Requirement:
-        """Return the same requirement without minValues."""
         return self if self.min_values is None else msgspec.structs.replace(self, min_values=None)
 
     def intersect(self, other: Requirement) -> Requirement:
-        """Return what both allow."""
         if self is other or (self.values is other.values and self == other):
             return self
         # Of two minValues the larger holds: both must be met by the instance types of one launch:

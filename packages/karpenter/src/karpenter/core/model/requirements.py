@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 import msgspec
 
 from karpenter.api.labels import HOSTNAME
-from karpenter.core.model.requirement import Requirement, requirement
+from karpenter.core.model.requirement import Requirement, RequirementTerm, requirement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from karpenter.core.model.requirement import RequirementTerm
 
 D = TypeVar("D")
 
@@ -31,16 +30,13 @@ class RequirementEntry(Protocol):
     """Any API struct that states one requirement."""
 
     @property
-    def key(self) -> str:
-        """The label key."""
+    def key(self) -> str: ...
 
     @property
-    def operator(self) -> str:
-        """One of the eight operators."""
+    def operator(self) -> str: ...
 
     @property
-    def values(self) -> Sequence[str]:
-        """The operator's values."""
+    def values(self) -> Sequence[str]: ...
 
 
 class Incompatible(msgspec.Struct, frozen=True):
@@ -85,7 +81,6 @@ class Requirements:
 
     @classmethod
     def of(cls, requirements: Iterable[Requirement]) -> Requirements:
-        """Return the conjunction of single requirements."""
         by_key: dict[str, Requirement] = {}
         for entry in requirements:
             held = by_key.get(entry.key)
@@ -94,7 +89,6 @@ class Requirements:
 
     @classmethod
     def from_labels(cls, labels: Mapping[str, str]) -> Requirements:
-        """Return one In requirement per label."""
         return cls.of([_labelled(key, value) for key, value in labels.items()])
 
     @classmethod
@@ -138,7 +132,6 @@ class Requirements:
         return ", ".join(sorted(str(r) for r in self if r.key != HOSTNAME))
 
     def keys(self) -> AbstractSet[str]:
-        """Return the keys that are constrained."""
         return self._by_key.keys()
 
     def without(self, *keys: str) -> Requirements:
@@ -146,7 +139,6 @@ class Requirements:
         return Requirements({k: r for k, r in self._by_key.items() if k not in keys})
 
     def intersect(self, other: Requirements) -> Requirements:
-        """Return what both sides allow."""
         if not other._by_key:
             return self
         if not self._by_key:

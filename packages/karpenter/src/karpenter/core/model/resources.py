@@ -18,7 +18,7 @@ means no more than "without limit", the amount is cut instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -26,8 +26,6 @@ from karpenter.base.pretty import excerpt
 from karpenter.base.quantity import NANOS, Format, Quantity, QuantityError, parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from karpenter.api.pod import Container, ContainerStatus, Pod, PodSpec
 
 Resources: TypeAlias = Mapping[str, int]

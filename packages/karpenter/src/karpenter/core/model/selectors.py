@@ -44,7 +44,6 @@ class SelectorCondition(msgspec.Struct, frozen=True):
         return has is not self.negated
 
     def __str__(self) -> str:
-        """Return the condition as kubectl would write it."""
         if self.values is None:
             return f"!{self.key}" if self.negated else self.key
         values = ",".join(sorted(self.values))
@@ -68,7 +67,6 @@ class Selector(msgspec.Struct, frozen=True):
         return True
 
     def __str__(self) -> str:
-        """Return the selector as kubectl would write it."""
         if self.conditions is None:
             return "<none>"
         return ",".join(map(str, self.conditions)) or "<all>"

@@ -20,7 +20,7 @@ after the node is initialized: by then kube-scheduler could have bound the pod, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -32,15 +32,16 @@ from karpenter.api.labels import (
     DISRUPTED,
     NODEPOOL,
     TERMINATION_FINALIZER,
+    LabelRules,
     node_class_label,
 )
 from karpenter.api.meta import ObjectMeta, OwnerReference, is_status_condition_true, status_condition_since
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimResources, NodeClaimSpec, NodeRequirement
-from karpenter.api.pod import Pod
+from karpenter.api.pod import Pod, PodSpec
 from karpenter.base.quantity import QuantityError
 from karpenter.core.effects import CreateClaim, Effect, Nominate
 from karpenter.core.events import failed_scheduling, no_compatible_types, nominated
-from karpenter.core.model.catalog import choices
+from karpenter.core.model.catalog import Catalog, Choice, InstanceType, choices
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import (
@@ -51,12 +52,18 @@ from karpenter.core.model.resources import (
     render_amount,
     render_resources,
 )
-from karpenter.core.scheduling.build.build import PoolReadiness, SchedulingPolicy, assemble, pool_usage
+from karpenter.core.scheduling.build.build import (
+    BuiltProblem,
+    PoolReadiness,
+    SchedulingPolicy,
+    assemble,
+    pool_usage,
+)
 from karpenter.core.scheduling.build.pods import deleting_node_pods, pods_by_zone
 from karpenter.core.scheduling.build.virtualpods import buffer_problem, is_virtual, virtual_pods
 from karpenter.core.scheduling.encode.preferences import relaxations
 from karpenter.core.scheduling.gap import with_gap_parts
-from karpenter.core.scheduling.problem import Options, Plan, Refusal
+from karpenter.core.scheduling.problem import NewNode, Options, Plan, Pool, Refusal
 from karpenter.core.scheduling.purchases import (
     OnDemandFloors,
     solve_with_commitments,
@@ -70,15 +77,8 @@ from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import StateNode, state_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from karpenter.api.labels import LabelRules
     from karpenter.api.node import Node
     from karpenter.api.nodepool import NodePool
-    from karpenter.api.pod import PodSpec
-    from karpenter.core.model.catalog import Catalog, Choice, InstanceType
-    from karpenter.core.scheduling.build.build import BuiltProblem
-    from karpenter.core.scheduling.problem import NewNode, Pool
 
 # kube-scheduler binds seconds after a node is ready. Until then consolidation must not take the node for
 # empty:
@@ -352,7 +352,6 @@ def _with_class(requirements: Requirements, label: str, name: str) -> Requiremen
 
 
 def create(node: NewNode, pool: NodePool, rules: LabelRules, because: str) -> CreateClaim:
-    """Return the creation of a claim for a new node."""
     return CreateClaim(claim=claim_for(node, pool, rules), pods=node.pods, because=because)
 
 

@@ -21,6 +21,7 @@ from karpenter.api.labels import (
     NODEPOOL_HASH_VERSION,
     NODES,
     TERMINATION_FINALIZER,
+    LabelRules,
     node_class_label,
 )
 from karpenter.api.meta import ObjectMeta, is_status_condition_true
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from collections.abc import Set as AbstractSet
 
-    from karpenter.api.labels import LabelRules
     from karpenter.api.nodepool import NodePool
 
 # Static capacity: https://karpenter.sh/docs/concepts/nodepools/#specreplicas
@@ -60,7 +60,6 @@ class ClaimCounts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def all(self) -> int:
-        """All of them."""
         return self.active + self.pending + self.deleting
 
 

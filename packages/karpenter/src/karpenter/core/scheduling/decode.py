@@ -60,7 +60,6 @@ class ClaimInstanceTypeOptions:
         self._zone = ""
 
     def bits(self) -> int:
-        """Return the offerings that fit."""
         if not self._bits:
             bits = fitting_offerings(self._state, self._used)
             template = self._state.template
@@ -73,12 +72,10 @@ class ClaimInstanceTypeOptions:
 
     @property
     def template(self) -> Template:
-        """The template of the claim."""
         return self._state.template
 
     @property
     def table(self) -> PoolOfferingTable:
-        """The offerings of its template."""
         return self._state.template.table
 
     def narrowed(self, bits: int, zone: str = "") -> ClaimInstanceTypeOptions:
@@ -117,7 +114,6 @@ class ClaimInstanceTypeOptions:
         return [kind for kind in kinds if kind in wanted]
 
     def requirements(self, types: tuple[str, ...]) -> Requirements:
-        """Return the requirements of the NodeClaim."""
         table = self._state.template.table
         found = self._state.requirements.without(HOSTNAME)
         named = set(types)
@@ -183,7 +179,6 @@ class DecodedPlan:
 
     @cached_property
     def new_nodes(self) -> tuple[NewNode, ...]:
-        """The claims as NodeClaims to create."""
         scheduler, numbers = self._scheduler, Counter[str]()
         labels: dict[int, dict[str, str]] = {}
         purchases: dict[tuple[int, int], Purchase] = {}

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.api.pod import PodAffinity
+from karpenter.api.pod import Pod, PodAffinity, PodSpec
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.solve import solve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter.api.pod import Pod, PodSpec
     from karpenter.core.scheduling.problem import Cost, Pool, Problem
 
 _WORTH_TELLING: Final = 0.01

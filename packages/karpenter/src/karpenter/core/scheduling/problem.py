@@ -175,8 +175,7 @@ class InstanceTypeOptions(Protocol):
     def type_names(self) -> tuple[str, ...]:
         """Return every instance type that fits, cheapest first."""
 
-    def requirements(self, types: tuple[str, ...]) -> Requirements:
-        """Return the requirements of the NodeClaim."""
+    def requirements(self, types: tuple[str, ...]) -> Requirements: ...
 
     def requests(self) -> Mapping[str, int]:
         """Return the requests of the pods and daemons of the node."""
@@ -206,7 +205,6 @@ class NewNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def requirements(self) -> Requirements:
-        """The requirements of the NodeClaim."""
         return self.instance_type_options.requirements(self.instance_types)
 
     @cached_property

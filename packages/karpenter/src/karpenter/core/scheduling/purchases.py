@@ -18,7 +18,7 @@ where commitments are used up there is none.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -26,28 +26,26 @@ import numpy as np
 
 from karpenter.api.labels import CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, NODES, ON_DEMAND, SPOT, ZONE
 from karpenter.api.price_annotations import Floor, annotated_floor
-from karpenter.core.model.pricing import (
-    COMMITMENT,
-    LIST,
-    part,
-    take,
-    without_commitments,
-)
+from karpenter.core.model.pricing import COMMITMENT, LIST, Commitment, part, take, without_commitments
 from karpenter.core.model.resources import merge
 from karpenter.core.scheduling.build.pods import requiring_on_demand
 from karpenter.core.scheduling.decode import ClaimInstanceTypeOptions
-from karpenter.core.scheduling.encode.nodeclaimtemplate import to_bits
+from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, to_bits
 from karpenter.core.scheduling.pack.reservationmanager import distinct_values, violates_min_values
-from karpenter.core.scheduling.problem import BoundPod, Cost, Purchase, TopologyNode
+from karpenter.core.scheduling.problem import (
+    BoundPod,
+    Cost,
+    NewNode,
+    Plan,
+    Pool,
+    Problem,
+    Purchase,
+    TopologyNode,
+)
 from karpenter.core.scheduling.solve import solve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from karpenter.api.nodepool import NodePool
-    from karpenter.core.model.pricing import Commitment
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits
-    from karpenter.core.scheduling.problem import NewNode, Plan, Pool, Problem
     from karpenter.core.state.statenode import StateNode
 
 # A score of machines is what people replace without a second thought; below that the cheapest place is best.
@@ -434,7 +432,6 @@ def _exchanged(plan: Plan, changed: Mapping[str, NewNode]) -> Plan:
 
 
 def _with_nodes(plan: Plan, nodes: tuple[NewNode, ...]) -> Plan:
-    """Return a plan with other new nodes, and what they cost."""
     hourly = sum(node.purchase.price for node in nodes)
     return msgspec.structs.replace(
         plan, new_nodes=nodes, cost=msgspec.structs.replace(plan.cost, hourly=hourly)

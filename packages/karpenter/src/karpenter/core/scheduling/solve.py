@@ -13,7 +13,7 @@ placed, under the last relaxation: every preference has been dropped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -24,29 +24,23 @@ from karpenter.core.model.resources import CPU, human_amount, render_amount
 from karpenter.core.model.taints import first_untolerated
 from karpenter.core.scheduling.decode import DecodedPlan, hourly
 from karpenter.core.scheduling.encode.encode import EncodedProblem
-from karpenter.core.scheduling.encode.preferences import host_limit
+from karpenter.core.scheduling.encode.preferences import PodData, host_limit
 from karpenter.core.scheduling.pack import greedy
 from karpenter.core.scheduling.pack.reservationmanager import distinct_values, violates_min_values
-from karpenter.core.scheduling.pack.scheduler import Scheduler
-from karpenter.core.scheduling.pack.topologygroup import TopologyType
+from karpenter.core.scheduling.pack.scheduler import PodPlacement, Scheduler
+from karpenter.core.scheduling.pack.topologygroup import TopologyGroup, TopologyType
 from karpenter.core.scheduling.price.bound import lower_bound
 from karpenter.core.scheduling.price.divided import divided_bound
 from karpenter.core.scheduling.price.exact import INTEGER_PROGRAM, cheapest_schedule
 from karpenter.core.scheduling.price.machines import TOLERANCE
 from karpenter.core.scheduling.price.planner import cheaper, cheaper_with_devices
-from karpenter.core.scheduling.problem import Cost, Plan, Reason, Refusal
+from karpenter.core.scheduling.problem import Cost, NewNode, Plan, Pool, Problem, Reason, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from karpenter.api.node import Taint
     from karpenter.core.model.requirement import Requirement
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, PoolOfferingTable, Template
-    from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
-    from karpenter.core.scheduling.pack.scheduler import PodPlacement
-    from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
-    from karpenter.core.scheduling.problem import NewNode, Pool, Problem
 
 _SHOWN_DOMAINS: Final = 25
 _ABSURD_CPU: Final = 1_000_000
@@ -155,7 +149,6 @@ def _with_room(pod_data: PodData, states: Iterable[ClaimState | None]) -> list[C
 
 
 def _catalogue(pod_data: PodData, base: ClaimState) -> Iterator[tuple[str, str]]:
-    """Yield which requirement leaves no offering."""
     table = base.template.table
     if not table.types:
         yield "NoInstanceTypes", "the pool has no instance types"
@@ -284,7 +277,6 @@ def _hosts(scheduler: Scheduler, pod_data: PodData) -> Iterator[tuple[str, str]]
 
 
 def _domains(pod_data: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
-    """Yield which spread or affinity leaves no domain."""
     for demand in pod_data.demands.domains:
         group = demand.group
         allowed = group.allowed_domains(pod_data.strict[group.key], self_selecting=demand.self_selecting)
@@ -406,7 +398,6 @@ def _new_node(node: NewNode) -> str:
 
 
 def bought_for(node: NewNode) -> str:
-    """Return why a node is bought."""
     count = len(node.pods)
     if count == 1:
         return f"1 pod waits for it; {_choice(node)} it"

@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from karpenter.api.meta import InvalidObject, ObjectMeta, OwnerReference
+from karpenter.api.meta import InvalidObject, ObjectMeta, OwnerReference, Resource
 from karpenter.api.pod import PersistentVolumeClaimSource, Pod, Volume
 from karpenter.api.storage import PersistentVolumeClaim
-from karpenter.api.workloads import CronJob, Deployment, Job, ReplicaSet, StatefulSet
+from karpenter.api.workloads import CronJob, Deployment, Job, JobSpec, ReplicaSet, StatefulSet
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
 
     from karpenter.api.cluster import PriorityClass
-    from karpenter.api.meta import Resource
-    from karpenter.api.workloads import JobSpec
 
 MAX_PODS: Final = 1_000_000
 """The most pods that all workloads together are expanded to."""
@@ -68,7 +66,6 @@ def expand_workloads(objects: Iterable[Resource]) -> list[Resource]:
 
 
 def with_priority(pod: Pod, classes: Mapping[str, PriorityClass]) -> Pod:
-    """Return the pod with the priority of its PriorityClass."""
     if pod.spec.priority is not None:
         return pod
     name = pod.spec.priority_class_name

@@ -17,7 +17,8 @@ This module does no I/O and makes no decision. A Node, its NodeClaim and its pod
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -44,14 +45,10 @@ from karpenter.api.storage import (
 from karpenter.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
 from karpenter.core.model.pricing import NodeVolume
 from karpenter.core.state.pod import is_terminal, is_terminating
-from karpenter.core.state.statenode import join, set_state_nodes, state_nodes
+from karpenter.core.state.statenode import StateNode, join, set_state_nodes, state_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from collections.abc import Set as AbstractSet
     from datetime import datetime
-
-    from karpenter.core.state.statenode import StateNode
 
 
 _Names = dict[str, None]
@@ -292,7 +289,6 @@ class StateNodeIndex:
         return grouped
 
     def pods_on(self, node: str) -> tuple[Pod, ...]:
-        """Return the pods on a node that have not finished."""
         return tuple(self._pods.get(node, {}).values())
 
     def nodes(self) -> tuple[StateNode, ...]:
@@ -300,11 +296,9 @@ class StateNodeIndex:
         return tuple(self._joined)
 
     def nodes_by_provider(self, provider_id: str) -> tuple[Node, ...]:
-        """Return the Nodes with a provider id."""
         return tuple(self._nodes[name] for name in self._nodes_of.get(provider_id, ()))
 
     def claims_by_provider(self, provider_id: str) -> tuple[NodeClaim, ...]:
-        """Return the NodeClaims with a provider id."""
         return tuple(self._claims[name] for name in self._claims_of.get(provider_id, ()))
 
     def _invalidate_claims(self, names: Iterable[str]) -> None:
@@ -412,7 +406,6 @@ class ClusterState:
         """Rises with every change that can make a consolidation possible."""
 
     def apply(self, event: StateEvent) -> None:
-        """Apply one event."""
         if isinstance(event, ObjectUpdated) and self._is_ours(event.object):
             self._upsert(event.object)
         else:
@@ -424,7 +417,6 @@ class ClusterState:
         self._listeners.clear()
 
     def mark_for_deletion(self, claims: Iterable[str]) -> None:
-        """Mark these NodeClaims for deletion."""
         self._set_marked(self._marked.union(claims))
 
     def unmark_for_deletion(self, claims: Iterable[str]) -> None:
@@ -484,21 +476,17 @@ class ClusterState:
         )
 
     def first_seen(self, pod: str) -> datetime | None:
-        """Return when a pending pod was first seen."""
         return self._seen_at.get(pod)
 
     def claim(self, name: str) -> NodeClaim | None:
-        """Return the claim of a name."""
         found: NodeClaim | None = self._objects.get("claims", {}).get(name)
         return found
 
     def node(self, name: str) -> Node | None:
-        """Return the node of a name."""
         found: Node | None = self._objects.get("nodes", {}).get(name)
         return found
 
     def pool(self, name: str) -> NodePool | None:
-        """Return the pool of a name."""
         found: NodePool | None = self._objects.get("pools", {}).get(name)
         return found
 
@@ -507,11 +495,9 @@ class ClusterState:
         return tuple(self._objects.get("pools", {}).values())
 
     def pods_on(self, node: str) -> tuple[Pod, ...]:
-        """Return the pods on a node that have not finished."""
         return self._index.pods_on(node)
 
     def pod(self, key: str) -> Pod | None:
-        """Return the pod of a key."""
         found: Pod | None = self._objects.get(_PODS, {}).get(key)
         return found
 

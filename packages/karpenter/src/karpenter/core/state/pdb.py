@@ -55,7 +55,6 @@ class PdbItem(msgspec.Struct, frozen=True):
         return spec.max_unavailable in {0, "0", "0%"} or spec.min_available == "100%"
 
     def covers(self, pod: Pod) -> bool:
-        """Whether the budget selects this pod."""
         return pod.metadata.namespace == self.budget.namespace and self.selector.matches(pod.metadata.labels)
 
     def blocks(self, pod: Pod) -> bool:

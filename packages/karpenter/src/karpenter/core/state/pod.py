@@ -6,7 +6,7 @@ Each is a pure function, and the time is an argument. What follows from the answ
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import DISRUPTED, DO_NOT_DISRUPT, NO_SCHEDULE
@@ -15,8 +15,6 @@ from karpenter.base.duration import DurationError, parse_duration
 from karpenter.core.model.taints import tolerates
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from karpenter.api.pod import Pod
 
 _DISRUPTED: Final = Taint(key=DISRUPTED, effect=NO_SCHEDULE)
@@ -40,7 +38,6 @@ def is_active(pod: Pod) -> bool:
 
 
 def is_owned_by_daemonset(pod: Pod) -> bool:
-    """Whether a DaemonSet owns the pod."""
     # The group is compared without its version: a DaemonSet of apps/v1beta2 made the same pods.
     return any(
         owner.kind == "DaemonSet" and owner.api_version.startswith("apps/")
@@ -56,7 +53,6 @@ def is_owned_by_node(pod: Pod) -> bool:
 
 
 def is_owned_by_statefulset(pod: Pod) -> bool:
-    """Whether a StatefulSet owns the pod."""
     return any(o.kind == "StatefulSet" for o in pod.metadata.owner_references)
 
 

@@ -80,7 +80,6 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the kubelet reports Ready."""
         conditions = self.node.status.conditions if self.node is not None else ()
         return any(each.type == "Ready" and each.status == "True" for each in conditions)
 
@@ -91,7 +90,6 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
-        """The labels that pods can select."""
         # Before registration the kubelet may not have set all labels, so those that the NodeClaim promises
         # count: https://karpenter.sh/docs/concepts/nodeclaims/
         if self.node is not None and self.is_registered:
@@ -137,7 +135,6 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def allocatable(self) -> Mapping[str, int]:
-        """The resources that pods may use."""
         return self._amounts("allocatable")
 
     @cached_property

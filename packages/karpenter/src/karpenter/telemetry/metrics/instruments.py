@@ -109,8 +109,7 @@ class Instrument(ABC):
         self.labels = labels
 
     @abstractmethod
-    def samples(self) -> Iterator[Sample]:
-        """Yield the samples of every series."""
+    def samples(self) -> Iterator[Sample]: ...
 
     @abstractmethod
     def seed(self, values: Values) -> None:
@@ -142,7 +141,6 @@ class CounterMetric(Instrument):
         self._values[key] = self._values.get(key, 0.0) + amount
 
     def value(self, **labels: str) -> float:
-        """Return the value of a series."""
         return self._values.get(self._key(labels), 0.0)
 
     def seed(self, values: Values) -> None:
@@ -150,7 +148,6 @@ class CounterMetric(Instrument):
         self._values.setdefault(values, 0.0)
 
     def samples(self) -> Iterator[Sample]:
-        """Yield one sample per series."""
         for values, value in self._values.items():
             yield Sample("", values, value)
 
@@ -164,7 +161,6 @@ class GaugeMetric(Instrument):
         self._owned: dict[Hashable, tuple[Values, ...]] = {}
 
     def set(self, value: float, /, **labels: str) -> None:
-        """Set the value of a series."""
         self._values[self._key(labels)] = value
 
     def add(self, amount: float, /, **labels: str) -> None:
@@ -177,7 +173,6 @@ class GaugeMetric(Instrument):
         return self._values.get(self._key(labels))
 
     def remove(self, **labels: str) -> None:
-        """Remove a series."""
         self._values.pop(self._key(labels), None)
 
     def publish(self, owner: Hashable, rows: Iterable[tuple[float, Mapping[str, str]]]) -> None:
@@ -203,7 +198,6 @@ class GaugeMetric(Instrument):
         self._values.setdefault(values, 0.0)
 
     def samples(self) -> Iterator[Sample]:
-        """Yield one sample per series."""
         for values, value in self._values.items():
             yield Sample("", values, value)
 
@@ -236,7 +230,6 @@ class HistogramMetric(Instrument):
         self._sums: dict[Values, float] = {}
 
     def observe(self, value: float, /, **labels: str) -> None:
-        """Add one observation."""
         key = self._key(labels)
         if key not in self._counts:
             self.seed(key)
@@ -244,7 +237,6 @@ class HistogramMetric(Instrument):
         self._sums[key] += value
 
     def count(self, **labels: str) -> int:
-        """Return the number of observations."""
         return sum(self._counts.get(self._key(labels), ()))
 
     def seed(self, values: Values) -> None:
@@ -303,7 +295,6 @@ class SummaryMetric(Instrument):
         self._windows: dict[Values, _Window] = {}
 
     def observe(self, value: float, /, **labels: str) -> None:
-        """Add one observation."""
         key = self._key(labels)
         self.seed(key)
         window = self._windows[key]
@@ -383,7 +374,6 @@ class MetricSpec(msgspec.Struct, Generic[I_co], frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """counter, gauge, histogram or summary."""
         return KINDS[self.instrument]
 
     @property
@@ -432,12 +422,10 @@ def full_label(key: str) -> str:
 def counter(
     name: str, meaning: str, *labels: str, seeds: tuple[tuple[str, ...], ...] = ()
 ) -> MetricSpec[CounterMetric]:
-    """Declare a counter."""
     return MetricSpec(name=name, instrument=CounterMetric, help=meaning, labels=labels, seeds=seeds)
 
 
 def gauge(name: str, meaning: str, *labels: str) -> MetricSpec[GaugeMetric]:
-    """Declare a gauge."""
     return MetricSpec(name=name, instrument=GaugeMetric, help=meaning, labels=labels)
 
 
@@ -449,12 +437,10 @@ def age(name: str, meaning: str, *labels: str) -> MetricSpec[AgeMetric]:
 def histogram(
     name: str, meaning: str, *labels: str, buckets: tuple[float, ...]
 ) -> MetricSpec[HistogramMetric]:
-    """Declare a histogram."""
     return MetricSpec(name=name, instrument=HistogramMetric, help=meaning, labels=labels, buckets=buckets)
 
 
 def summary(name: str, meaning: str, *labels: str) -> MetricSpec[SummaryMetric]:
-    """Declare a summary."""
     return MetricSpec(name=name, instrument=SummaryMetric, help=meaning, labels=labels, quantiles=QUANTILES)
 
 

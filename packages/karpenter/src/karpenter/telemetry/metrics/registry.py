@@ -112,7 +112,6 @@ class Metrics:
             yield generate_latest(self._process).decode()
 
     def exposition(self) -> bytes:
-        """Return the text that Prometheus reads."""
         return "".join(self.parts()).encode()
 
     def _refreshed(self) -> Iterator[None]:

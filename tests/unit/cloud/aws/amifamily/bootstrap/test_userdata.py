@@ -21,7 +21,6 @@ DEDICATED = Taint(key="dedicated", value="gpu", effect="NoSchedule")
 
 
 def told(kubelet: dict[str, Any] | None = None, **more: Any) -> Bootstrap:
-    """Return what a machine has to be told."""
     settings = {"maxPods": 110, "clusterDNS": ["10.0.100.10"], **(kubelet or {})}
     usual: dict[str, Any] = {
         "cluster": "test-cluster",
@@ -37,7 +36,6 @@ def told(kubelet: dict[str, Any] | None = None, **more: Any) -> Bootstrap:
 
 
 def rendered(family: str, **more: Any) -> str:
-    """Return user data."""
     return render_user_data(family_of(family), told(**more))
 
 

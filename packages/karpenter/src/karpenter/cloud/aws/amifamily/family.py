@@ -48,7 +48,6 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_windows(self) -> bool:
-        """Whether its nodes run Windows."""
         return bool(self.windows_build)
 
 

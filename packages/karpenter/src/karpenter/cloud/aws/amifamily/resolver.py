@@ -10,7 +10,7 @@ Pure: the templates are created in EC2 by :class:`~karpenter.cloud.aws.launchtem
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -30,19 +30,15 @@ from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap, is_ipv6
 from karpenter.cloud.aws.amifamily.bootstrap.bottlerocket import binds_directories
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import encode, render_user_data
 from karpenter.cloud.aws.cluster import Joining
-from karpenter.cloud.aws.instance.filter import InstanceOption
-from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits, resolve_kubelet
+from karpenter.cloud.aws.instance.filter import InstanceOption, LaunchOptions
+from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, ResolvedKubelet, Traits, resolve_kubelet
 from karpenter.cloud.aws.labels import EFA, NIP_SLOTS, NITRO_SANDBOX, PLACEMENT_PARTITION
 from karpenter.cloud.aws.launchtemplate import LaunchTemplate, ReservationTarget
 from karpenter.cloud.aws.placementgroup import PARTITION
 from karpenter.core.model.requirements import Requirements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.cloud.aws.instance.filter import LaunchOptions
-    from karpenter.cloud.aws.instancetype.types import ResolvedKubelet
 
 # https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
 _NOT_FOR_KUBELETS: Final = ("node-restriction.kubernetes.io", "kubernetes.io", "k8s.io")

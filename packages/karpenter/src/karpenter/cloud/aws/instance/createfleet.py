@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import structlog
 
-from karpenter.api.ec2nodeclass_status import CAPACITY_BLOCK
+from karpenter.api.ec2nodeclass_status import CAPACITY_BLOCK, Subnet
 from karpenter.api.labels import MIN_VALUES_RELAXED, ON_DEMAND, PRICE_OVERLAY_APPLIED, RESERVED, SPOT
 from karpenter.base.batcher import BatchWindow
 from karpenter.cloud.aws.batcher import RequestBatcher, measured
@@ -29,9 +29,6 @@ from karpenter.cloud.aws.labels import LAUNCH_TAG, specification
 from karpenter.cloud.errors import LaunchFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from karpenter.api.ec2nodeclass_status import Subnet
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.cloud.aws.amifamily.resolver import ResolvedLaunchTemplate
     from karpenter.cloud.aws.instance.filter import LaunchOptions

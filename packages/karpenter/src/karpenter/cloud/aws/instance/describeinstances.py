@@ -18,14 +18,13 @@ import structlog
 from karpenter.base.batcher import BatchWindow
 from karpenter.cloud.aws.batcher import RequestBatcher, measured
 from karpenter.cloud.aws.errors import AwsApiError, ResourceNotFound
-from karpenter.cloud.aws.instance.types import ALIVE, instance_from_response
+from karpenter.cloud.aws.instance.types import ALIVE, Instance, instance_from_response
 from karpenter.cloud.aws.subnet import where
 from karpenter.cloud.errors import CloudError, MachineNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karpenter.cloud.aws.instance.types import Instance
     from karpenter.cloud.aws.metrics import ProviderMetrics
     from karpenter.cloud.aws.sdk import AwsApi
 
@@ -70,7 +69,6 @@ class DescribeInstancesBatcher:
         return await self._lists.add(parameters)
 
     async def _find_all(self, requests: Sequence[dict[str, Any]]) -> list[list[Instance]]:
-        """Return what requests with the same parameters find."""
         return [await self._find(**requests[0])] * len(requests)
 
     async def _find(self, **parameters: Any) -> list[Instance]:

@@ -26,7 +26,7 @@ from karpenter.cloud.aws.labels import (
 )
 from karpenter.cloud.catalogs.ec2.instancetypes import GPU_OF, NEURON
 from karpenter.cloud.errors import InsufficientCapacity
-from karpenter.core.model.catalog import InstanceType, Offering
+from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import fits, parse_resources
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.core.model.catalog import Catalog
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -65,7 +64,6 @@ class InstanceOption(msgspec.Struct, frozen=True):
 
     @property
     def cheapest(self) -> float:
-        """The lowest price."""
         return min(each.price for each in self.offerings)
 
 

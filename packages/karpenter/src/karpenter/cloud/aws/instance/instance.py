@@ -19,9 +19,9 @@ from karpenter.cloud.aws.cache import TTLCache
 from karpenter.cloud.aws.errors import ResourceNotFound
 from karpenter.cloud.aws.instance.describeinstances import DescribeInstancesBatcher
 from karpenter.cloud.aws.instance.terminateinstances import TerminateInstancesBatcher
-from karpenter.cloud.aws.instance.types import ALIVE
+from karpenter.cloud.aws.instance.types import ALIVE, Instance
 from karpenter.cloud.aws.labels import CLUSTER_TAG, NODE_CLASS_LABEL
-from karpenter.cloud.aws.metrics import TERMINATION_FAILURES
+from karpenter.cloud.aws.metrics import TERMINATION_FAILURES, ProviderMetrics
 from karpenter.cloud.aws.subnet import where
 from karpenter.cloud.errors import CloudError, CloudUnreachable, MachineNotFound
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from karpenter.base.clock import Clock
-    from karpenter.cloud.aws.instance.types import Instance
-    from karpenter.cloud.aws.metrics import ProviderMetrics
     from karpenter.cloud.aws.sdk import AwsApi
 
 # https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html

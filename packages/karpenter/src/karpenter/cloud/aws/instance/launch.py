@@ -23,10 +23,17 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.base.quantity import QuantityError
 from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import TooMuchUserData
-from karpenter.cloud.aws.amifamily.resolver import LaunchTemplateBuilder
+from karpenter.cloud.aws.amifamily.resolver import LaunchTemplateBuilder, ResolvedLaunchTemplate
 from karpenter.cloud.aws.errors import TEMPLATE_MISSING, AwsApiError, NoResponse
-from karpenter.cloud.aws.instance.createfleet import FleetRequest, fleet_parameters, is_launched_for
-from karpenter.cloud.aws.instance.filter import filter_instance_types
+from karpenter.cloud.aws.instance.createfleet import (
+    FleetError,
+    FleetInstance,
+    FleetRequest,
+    FleetResult,
+    fleet_parameters,
+    is_launched_for,
+)
+from karpenter.cloud.aws.instance.filter import LaunchOptions, filter_instance_types
 from karpenter.cloud.aws.instance.launch_errors import (
     NO_ADDRESS,
     NO_SPOT_ROLE,
@@ -60,9 +67,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from karpenter.api.ec2nodeclass_status import Subnet
-    from karpenter.cloud.aws.amifamily.resolver import ResolvedLaunchTemplate
-    from karpenter.cloud.aws.instance.createfleet import FleetError, FleetInstance, FleetResult
-    from karpenter.cloud.aws.instance.filter import LaunchOptions
     from karpenter.cloud.aws.services import Services
 
 log = structlog.stdlib.get_logger(__name__)
@@ -320,7 +324,6 @@ class ClaimedInstances:
         return self._of_instance.get(instance, "")
 
     def note(self, uid: str, instance: str) -> None:
-        """Note the instance of a claim."""
         self._of_claim[uid] = instance
         self._of_instance[instance] = uid
         self._unknown.pop(uid, None)
@@ -331,7 +334,6 @@ class ClaimedInstances:
         self._seen = None
 
     def forget(self, instance: str) -> None:
-        """Forget an instance that is terminated."""
         uid = self._of_instance.pop(instance, None)
         if uid is not None:
             self._of_claim.pop(uid, None)
@@ -390,7 +392,6 @@ def _addresses(options: LaunchOptions, chosen: Mapping[str, Subnet]) -> dict[str
 
 
 def _error(options: LaunchOptions, result: FleetResult) -> CloudError:
-    """Return why nothing was launched for a claim."""
     if not all(is_insufficient_capacity(error) for error in result.errors):
         return failure(result.errors)
     if any(error.code == NO_SPOT_ROLE for error in result.errors):
@@ -403,7 +404,6 @@ def _error(options: LaunchOptions, result: FleetResult) -> CloudError:
 
 
 def _names(options: LaunchOptions, error: FleetError) -> list[OfferingName]:
-    """Return the offerings that an error of a fleet is about."""
     found = [
         OfferingName.of(option.kind, each)
         for option in options.options

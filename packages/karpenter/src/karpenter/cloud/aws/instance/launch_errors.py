@@ -11,13 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from karpenter.cloud.aws.errors import DENIED_CODES, AccessDenied, AwsApiError, explain_denial
-from karpenter.cloud.errors import CloudUnreachable, LaunchFailed, LaunchRefused, Throttled
+from karpenter.cloud.errors import CloudError, CloudUnreachable, LaunchFailed, LaunchRefused, Throttled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from karpenter.cloud.aws.instance.createfleet import FleetError
-    from karpenter.cloud.errors import CloudError
 
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 NO_ADDRESS: Final = "InsufficientFreeAddressesInSubnet"

@@ -17,10 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.cloud.aws.instancetype.offering import InstanceTypeBuilder
-from karpenter.cloud.aws.instancetype.types import instance_type_info
+from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits, instance_type_info
 from karpenter.cloud.aws.kubelet.expressions import BadExpression
 from karpenter.cloud.aws.labels import DOMAIN, RESERVATION_ID
-from karpenter.cloud.aws.unavailableofferings import UnavailableSnapshot, apply_unavailable
+from karpenter.cloud.aws.unavailableofferings import (
+    UnavailableOfferings,
+    UnavailableSnapshot,
+    apply_unavailable,
+)
 from karpenter.cloud.catalogs.ec2 import refresh
 from karpenter.cloud.catalogs.ec2.data import usable
 from karpenter.cloud.catalogs.ec2.instancetypes import WELL_KNOWN
@@ -34,10 +38,8 @@ if TYPE_CHECKING:
 
     from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
     from karpenter.cloud.aws.instancetype.capacity import DiscoveredCapacity
-    from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits
     from karpenter.cloud.aws.pricing import PricingProvider
     from karpenter.cloud.aws.sdk import AwsApi
-    from karpenter.cloud.aws.unavailableofferings import UnavailableOfferings
 
 # New instance types come a few times a month, and describing all of them is many pages:
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypes.html

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from karpenter.api.labels import RESERVED
-from karpenter.cloud.aws.metrics import CPU_CORES, MEMORY_BYTES, OFFERING_AVAILABLE, OFFERING_PRICE
+from karpenter.cloud.aws.metrics import (
+    CPU_CORES,
+    MEMORY_BYTES,
+    OFFERING_AVAILABLE,
+    OFFERING_PRICE,
+    ProviderMetrics,
+)
 from karpenter.cloud.errors import CloudError
 from karpenter.core.effects import Step
 
@@ -19,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeStore
-    from karpenter.cloud.aws.metrics import ProviderMetrics
     from karpenter.cloud.cloudprovider import CloudProvider
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView

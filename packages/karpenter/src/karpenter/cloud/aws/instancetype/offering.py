@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from karpenter.api.ec2nodeclass_status import EXPIRING
+from karpenter.api.ec2nodeclass_status import EXPIRING, CapacityReservation
 from karpenter.api.labels import AMD64, CAPACITY_TYPE, OS, RESERVED, SPOT, WINDOWS, WINDOWS_BUILD, ZONE
 from karpenter.cloud.aws.instancetype.compatibility import is_compatible
-from karpenter.cloud.aws.instancetype.types import node_resources, resolve_kubelet
+from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits, node_resources, resolve_kubelet
 from karpenter.cloud.aws.labels import (
     PLACEMENT_GROUP,
     PLACEMENT_PARTITION,
@@ -29,8 +29,6 @@ from karpenter.core.model.catalog import InstanceType, Offering
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from karpenter.api.ec2nodeclass_status import CapacityReservation
-    from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits
     from karpenter.cloud.aws.pricing import PricingProvider
     from karpenter.cloud.catalogs.kwok import Interner
 
@@ -145,7 +143,6 @@ class InstanceTypeBuilder:
     def _partitioned(
         self, labels: dict[str, tuple[str, ...]], price: float, *, available: bool, reservation: str = ""
     ) -> Iterator[Offering]:
-        """Yield an offering, or one for each partition of the placement group."""
         group = self._traits.group
         partitions = group.numbers if group is not None else ()
         for partition in partitions or ("",):

@@ -18,11 +18,19 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.api.ec2nodeclass import CUSTOM, EFA_ONLY, ENABLED, RAID0, BlockDeviceMapping, NetworkInterface
+from karpenter.api.ec2nodeclass import (
+    CUSTOM,
+    EFA_ONLY,
+    ENABLED,
+    RAID0,
+    BlockDeviceMapping,
+    EC2NodeClass,
+    NetworkInterface,
+)
 from karpenter.api.ec2nodeclass_status import CapacityReservation
 from karpenter.base.quantity import parse_quantity
 from karpenter.cloud.aws.amifamily.ami import image_ids
-from karpenter.cloud.aws.amifamily.family import WINDOWS_PODS, family_of
+from karpenter.cloud.aws.amifamily.family import WINDOWS_PODS, Family, family_of
 from karpenter.cloud.aws.kubelet.expressions import (
     InstanceTypeVariables,
     KubeletSubset,
@@ -32,7 +40,7 @@ from karpenter.cloud.aws.kubelet.expressions import (
 from karpenter.cloud.aws.kubelet.validation import percentage
 from karpenter.cloud.aws.labels import EFA, PRIVATE_IPV4
 from karpenter.cloud.aws.placementgroup import PlacementGroup
-from karpenter.cloud.catalogs.ec2.data import InstanceFacts, facts_of, load_data
+from karpenter.cloud.catalogs.ec2.data import InstanceFacts, Record, facts_of, load_data
 from karpenter.cloud.catalogs.ec2.instancetypes import (
     devices,
     eni_limited_pods,
@@ -53,10 +61,7 @@ from karpenter.core.model.resources import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from karpenter.api.ec2nodeclass import EC2NodeClass
-    from karpenter.cloud.aws.amifamily.family import Family
     from karpenter.cloud.aws.options import AwsSettings
-    from karpenter.cloud.catalogs.ec2.data import Record
 
 _MIB: Final = 2**20
 _GIB: Final = 2**30
@@ -97,7 +102,6 @@ class InstanceTypeInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name of the type."""
         return self.facts.name
 
 
@@ -162,7 +166,6 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def family(self) -> Family:
-        """The family of images."""
         return family_of(self.family_name)
 
     @property
@@ -172,7 +175,6 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> bytes:
-        """Equal for equal traits."""
         return msgspec.json.encode(self, order="deterministic")
 
 

@@ -22,8 +22,8 @@ from karpenter.cloud.aws.instance.types import instance_id
 from karpenter.cloud.aws.interruption import messages
 from karpenter.cloud.aws.interruption.messages import BadMessage, InterruptionMessage
 from karpenter.cloud.aws.labels import RESERVATION_ID
-from karpenter.cloud.aws.metrics import LAST_MESSAGE, LAST_RECEIVE, QUEUED, RECEIVED
-from karpenter.cloud.aws.unavailableofferings import OfferingKey
+from karpenter.cloud.aws.metrics import LAST_MESSAGE, LAST_RECEIVE, QUEUED, RECEIVED, ProviderMetrics
+from karpenter.cloud.aws.unavailableofferings import OfferingKey, UnavailableOfferings
 from karpenter.cloud.cloudprovider import Interruption, ProviderId
 from karpenter.cloud.errors import CloudError, MachineNotFound
 
@@ -34,10 +34,8 @@ if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.base.clock import Clock
     from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
-    from karpenter.cloud.aws.metrics import ProviderMetrics
     from karpenter.cloud.aws.sdk import ApiResponse
     from karpenter.cloud.aws.sqs import SQSProvider
-    from karpenter.cloud.aws.unavailableofferings import UnavailableOfferings
     from karpenter.core.state.cluster import ClusterView
 
 log = structlog.stdlib.get_logger(__name__)
@@ -117,7 +115,6 @@ class InterruptionQueue:
             self._metrics.observe(QUEUED, max(0.0, late))
 
     def _read(self, received: ApiResponse, claims: InstanceClaims) -> list[Interruption]:
-        """Return the interruptions that a message announces."""
         try:
             message = messages.read(received.get("Body", ""))
         except BadMessage as error:

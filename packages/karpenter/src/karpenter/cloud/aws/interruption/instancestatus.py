@@ -10,27 +10,24 @@ https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-system-instance-s
 
 from __future__ import annotations
 
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
 
 from karpenter.cloud.aws.errors import AccessDenied
-from karpenter.cloud.aws.metrics import UNHEALTHY
+from karpenter.cloud.aws.metrics import UNHEALTHY, ProviderMetrics
 from karpenter.cloud.aws.subnet import where
-from karpenter.core.effects import Step
+from karpenter.core.effects import Effect, Step
 from karpenter.core.lifecycle.interruption import handle_interruption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
 
     from karpenter.base.clock import Clock
     from karpenter.cloud.aws.interruption.controller import InstanceClaims
-    from karpenter.cloud.aws.metrics import ProviderMetrics
     from karpenter.cloud.aws.sdk import ApiResponse, AwsApi
-    from karpenter.core.effects import Effect
 
 log = structlog.stdlib.get_logger(__name__)
 

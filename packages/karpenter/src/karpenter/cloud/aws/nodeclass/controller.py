@@ -17,30 +17,25 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from karpenter.api.ec2nodeclass import EC2NodeClass, names_class
-from karpenter.api.meta import to_plain
+from karpenter.api.meta import Resource, to_plain
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.base.queue import Backoff
 from karpenter.cloud.aws.labels import TERMINATION_FINALIZER
-from karpenter.cloud.aws.metrics import CLASS_CONDITIONS, USER_DATA_BYTES
-from karpenter.core.effects import NOTHING, Amend, Announce, Step, about
+from karpenter.cloud.aws.metrics import CLASS_CONDITIONS, USER_DATA_BYTES, ProviderMetrics
+from karpenter.core.effects import NOTHING, Amend, Announce, Effect, Step, about
 from karpenter.core.events import condition_changed, listing
 from karpenter.core.lifecycle.conditions import conditions_differ, render_conditions
-from karpenter.core.state.cluster import NodeClass, ObjectDeleted
-from karpenter.telemetry.metrics.table.conditions import EVERY_KIND
+from karpenter.core.state.cluster import ClusterView, NodeClass, ObjectDeleted, StateEvent
+from karpenter.telemetry.metrics.table.conditions import EVERY_KIND, ConditionMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from karpenter.api.ec2nodeclass_status import EC2NodeClassStatus
-    from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
-    from karpenter.cloud.aws.metrics import ProviderMetrics
     from karpenter.cloud.aws.nodeclass.status import NodeClassStatusResolver
     from karpenter.cloud.aws.nodeclass.validation import DryRunValidator
     from karpenter.cloud.aws.services import Services
-    from karpenter.core.effects import Effect
-    from karpenter.core.state.cluster import ClusterView, StateEvent
-    from karpenter.telemetry.metrics.table.conditions import ConditionMetrics
 
 _BOTH: Final[tuple[tuple[ConditionMetrics, dict[str, str]], ...]] = (
     (CLASS_CONDITIONS, {}),
@@ -163,7 +158,6 @@ class NodeClassController:
             yield item.spec.node_class_ref.name
 
     async def reconcile(self, key: str) -> Step:
-        """Reconcile one class."""
         node_class = await self._services.objects.get(EC2NodeClass, key)
         if node_class is None:
             self._failures.pop(key, None)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.api.ec2nodeclass import METADATA_DEFAULT, EC2NodeClass, family_of_spec, names_class
-from karpenter.api.meta import to_plain
+from karpenter.api.meta import Resource, to_plain
 from karpenter.base.hashstructure import (
     ANY_SLICE,
     BOOL,
@@ -42,16 +42,14 @@ from karpenter.base.pretty import excerpt
 from karpenter.cloud.aws import labels
 from karpenter.core.effects import NOTHING, Amend, Step
 from karpenter.core.lifecycle.conditions import DRIFTED
-from karpenter.core.state.cluster import NodeClass, ObjectUpdated
+from karpenter.core.state.cluster import ClusterView, NodeClass, ObjectUpdated, StateEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from karpenter.api.meta import Resource
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.cloud.aws.cluster import EksCluster
     from karpenter.cloud.cloudprovider import ClusterObjects
-    from karpenter.core.state.cluster import ClusterView, StateEvent
 
 
 # Karpenter's own version: with another one, every class would be restamped at the switch, and changes made
@@ -205,13 +203,11 @@ class NodeClassHashController:
         self._cluster = cluster
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the class that an event is about."""
         del before
         if isinstance(event, ObjectUpdated) and isinstance(event.object, NodeClass):
             yield event.object.name
 
     async def reconcile(self, key: str) -> Step:
-        """Annotate one class."""
         node_class = await self._objects.get(EC2NodeClass, key)
         if node_class is None or node_class.metadata.deletion_timestamp is not None:
             return NOTHING

@@ -23,14 +23,13 @@ from karpenter.cloud.aws.instancetype.types import traits_of
 from karpenter.cloud.aws.kubelet.expressions import expressions_of
 from karpenter.cloud.aws.nodeclass.validation import ValidationFailure, check_kubelet, check_tags, check_types
 from karpenter.cloud.errors import CloudError, NodeClassNotReady
-from karpenter.core.lifecycle.conditions import VALIDATION_SUCCEEDED, condition_set_of
+from karpenter.core.lifecycle.conditions import VALIDATION_SUCCEEDED, ConditionSet, condition_set_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from karpenter.cloud.aws.services import Services
     from karpenter.cloud.cloudprovider import ClusterObjects
-    from karpenter.core.lifecycle.conditions import ConditionSet
 
 
 # The conditions are part of the API of Karpenter:
@@ -76,12 +75,10 @@ class NodeClassStatusResolver:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions that Ready depends on."""
         reserved = (RESERVATIONS,) if self._settings.reserved_capacity else ()
         return (*_NEEDED, VALIDATION_SUCCEEDED, PLACEMENT_GROUP, *reserved)
 
     async def resolve(self, node_class: EC2NodeClass) -> ResolvedStatus:
-        """Return the status that a class should have now."""
         status = node_class.status
         condition_set = condition_set_of(
             node_class.metadata, status.conditions, self.conditions, self._clock.now()
@@ -255,7 +252,6 @@ class _Resolution:
         self.errors: list[CloudError] = []
 
     def found(self, **changes: object) -> None:
-        """Note what a selector found."""
         status = msgspec.structs.replace(self.node_class.status, **changes)
         self.node_class = msgspec.structs.replace(self.node_class, status=status)
 

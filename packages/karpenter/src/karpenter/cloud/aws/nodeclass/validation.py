@@ -30,7 +30,7 @@ from karpenter.cloud.aws.cache import TTLCache
 from karpenter.cloud.aws.errors import DRY_RUN, AccessDenied, AwsApiError
 from karpenter.cloud.aws.instance.filter import InstanceOption, LaunchOptions
 from karpenter.cloud.aws.instancetype.compatibility import is_compatible
-from karpenter.cloud.aws.instancetype.types import resolve_kubelet, traits_of
+from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits, resolve_kubelet, traits_of
 from karpenter.cloud.aws.kubelet.expressions import BadExpression, check_expression, expressions_of
 from karpenter.cloud.aws.kubelet.validation import check_family, check_settings
 from karpenter.cloud.aws.labels import (
@@ -47,16 +47,14 @@ from karpenter.cloud.aws.labels import (
 )
 from karpenter.cloud.aws.launchtemplate import LaunchTemplate
 from karpenter.cloud.errors import CloudUnreachable
-from karpenter.core.model.catalog import InstanceType
+from karpenter.core.model.catalog import Catalog, InstanceType
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import Requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits
     from karpenter.cloud.aws.services import Services
-    from karpenter.core.model.catalog import Catalog
 
 
 # A dry run costs a call of EC2 with a low rate limit, and its answer changes with the class or its

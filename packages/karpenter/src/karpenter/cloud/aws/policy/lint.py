@@ -90,7 +90,6 @@ class _LocatedDocument(NamedTuple):
 
 
 def statements_of(document: Mapping[str, Any]) -> tuple[PolicyStatement, ...]:
-    """Return the statements of a document, in order."""
     return tuple(_statement(raw) for _, raw in _raw_statements(document))
 
 

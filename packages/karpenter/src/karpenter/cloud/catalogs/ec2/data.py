@@ -14,18 +14,14 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from karpenter.api.labels import AMD64, ARM64, ON_DEMAND, SPOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 FILE: Final = "ec2.json.gz"
 _FIRST_DIGIT: Final = ord("0")

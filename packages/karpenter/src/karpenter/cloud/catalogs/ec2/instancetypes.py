@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from zlib import crc32
 
 import msgspec
@@ -38,18 +38,11 @@ from karpenter.api.labels import (
     WINDOWS_BUILD,
     ZONE,
 )
-from karpenter.cloud.catalogs.ec2.data import InstanceFacts
+from karpenter.cloud.catalogs.ec2.data import Data, InstanceFacts
 from karpenter.cloud.catalogs.ec2.volumes import PUBLIC_IPV4, volume_prices
 from karpenter.cloud.catalogs.kwok import Interner
 from karpenter.core.model.catalog import Catalog, InstanceType, Offering
-from karpenter.core.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from karpenter.cloud.catalogs.ec2.data import Data
-    from karpenter.core.model.resources import Resources
-
+from karpenter.core.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources
 
 DOMAIN: Final = "karpenter.k8s.aws"
 ZONE_ID: Final = "topology.k8s.aws/zone-id"
@@ -163,7 +156,6 @@ def ec2_catalog(data: Data, region: str) -> Catalog:
 
 
 def assemble(region: str, listings: Iterable[Listing]) -> Catalog:
-    """Return the catalogue of the listed types."""
     interner = Interner()
     return Catalog(
         types=tuple(_instance_type(listing, region, interner) for listing in listings),

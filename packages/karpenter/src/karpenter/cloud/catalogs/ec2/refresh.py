@@ -21,7 +21,15 @@ from mypy_boto3_ec2 import EC2Client
 from mypy_boto3_pricing import PricingClient
 
 from karpenter.api.labels import ON_DEMAND, SPOT
-from karpenter.cloud.catalogs.ec2.data import ARCHITECTURES, currency_of, facts_of, load_data, usable
+from karpenter.cloud.catalogs.ec2.data import (
+    ARCHITECTURES,
+    InstanceFacts,
+    Record,
+    currency_of,
+    facts_of,
+    load_data,
+    usable,
+)
 from karpenter.cloud.catalogs.ec2.instancetypes import Listing, assemble
 
 if TYPE_CHECKING:
@@ -30,7 +38,6 @@ if TYPE_CHECKING:
 
     from botocore.exceptions import ClientError
 
-    from karpenter.cloud.catalogs.ec2.data import InstanceFacts, Record
     from karpenter.core.model.catalog import Catalog
 
 

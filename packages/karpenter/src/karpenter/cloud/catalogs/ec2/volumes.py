@@ -20,12 +20,11 @@ from karpenter.cloud.aws.amifamily.family import family_of
 from karpenter.cloud.catalogs.ec2.data import load_data
 from karpenter.core.model.catalog import VolumePrice
 from karpenter.core.model.pricing import NodeVolume
-from karpenter.core.state.cluster import node_class
+from karpenter.core.state.cluster import NodeClass, node_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from karpenter.core.state.cluster import NodeClass
 
 PUBLIC_IPV4: Final = 0.005
 """Dollars per hour, the same in every region: https://aws.amazon.com/vpc/pricing/."""

@@ -19,7 +19,7 @@ applies by half. So is one that cannot be read.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -33,16 +33,17 @@ from karpenter.api.labels import (
     RESERVED,
     WELL_KNOWN_RESOURCES,
     ZONE,
+    LabelRules,
     node_class_label,
 )
 from karpenter.api.meta import find_status_condition
 from karpenter.api.nodepool import NodePool
-from karpenter.api.pod import TopologySpreadConstraint
+from karpenter.api.pod import Pod, TopologySpreadConstraint
 from karpenter.api.validation.nodeoverlay_validation import validate_nodeoverlay
 from karpenter.base.hashstructure import UnhashableError
 from karpenter.base.pretty import excerpt
 from karpenter.base.quantity import QuantityError
-from karpenter.core.model.catalog import InstanceType
+from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 from karpenter.core.model.hostportusage import host_ports
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
 from karpenter.core.model.pricing import (
@@ -78,21 +79,16 @@ from karpenter.core.scheduling.build.pods import (
 )
 from karpenter.core.scheduling.build.virtualpods import buffer_problem, virtual_pods
 from karpenter.core.scheduling.dynamicresources.build import build_dynamic_resources
-from karpenter.core.scheduling.problem import ExistingNode, Pool, Problem, Refusal, TopologyNode
+from karpenter.core.scheduling.problem import ExistingNode, Options, Pool, Problem, Refusal, TopologyNode
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import StateNode, state_nodes
 from karpenter.core.state.volumeusage import volumes_by_driver
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from karpenter.api.labels import LabelRules
     from karpenter.api.nodeoverlay import NodeOverlay
-    from karpenter.api.pod import Pod
-    from karpenter.core.model.catalog import Catalog, Offering
     from karpenter.core.scheduling.encode.nodeclaimtemplate import DaemonPod
-    from karpenter.core.scheduling.problem import Options
     from karpenter.core.state.cluster import ClusterView
 
 _NO_ADDITIONS: Final = Additions()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.meta import ObjectMeta
-from karpenter.api.pod import Affinity, Pod
+from karpenter.api.pod import Affinity, NodeAffinity, Pod
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import Requirements
@@ -29,7 +29,6 @@ from karpenter.core.state.pod import has_dra_requirements
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from karpenter.api.pod import NodeAffinity
     from karpenter.api.workloads import DaemonSet
     from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.statenode import StateNode

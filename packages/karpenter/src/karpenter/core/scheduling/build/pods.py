@@ -19,15 +19,24 @@ scheduler works with the same requirements in more detail.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from karpenter.api.labels import CAPACITY_TYPE, NODEPOOL, ON_DEMAND, ON_DEMAND_FLOOR, RESERVED, ZONE
-from karpenter.api.meta import LabelSelector, LabelSelectorRequirement
-from karpenter.api.pod import Pod
+from karpenter.api.labels import (
+    CAPACITY_TYPE,
+    NODEPOOL,
+    ON_DEMAND,
+    ON_DEMAND_FLOOR,
+    RESERVED,
+    ZONE,
+    LabelRules,
+)
+from karpenter.api.meta import LabelSelector, LabelSelectorRequirement, OwnerReference
+from karpenter.api.pod import Pod, PodSpec, TopologySpreadConstraint
 from karpenter.api.price_annotations import annotated_floor
 from karpenter.api.validation.nodeclaim_validation import validate_pod
 from karpenter.base.quantity import QuantityError
@@ -48,13 +57,8 @@ from karpenter.core.state.volumetopology import volume_requirements
 from karpenter.core.state.volumeusage import VolumeProblem, volumes_by_driver
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
-    from karpenter.api.labels import LabelRules
-    from karpenter.api.meta import OwnerReference
-    from karpenter.api.pod import PodSpec, TopologySpreadConstraint
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.pdb import PdbLimits
@@ -83,7 +87,6 @@ def provisionable_pods(view: ClusterView) -> tuple[Pod, ...]:
 
 
 def deleting_node_pods(nodes: Iterable[StateNode], pdbs: PdbLimits, now: datetime) -> tuple[Pod, ...]:
-    """Return the pods of deleting nodes that have to be rescheduled."""
     return tuple(
         pod
         for node in nodes

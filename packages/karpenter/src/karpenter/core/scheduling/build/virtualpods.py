@@ -53,7 +53,6 @@ def virtual_pods(view: ClusterView) -> tuple[Pod, ...]:
 
 
 def is_virtual(pod: Pod) -> bool:
-    """Whether a pod is a virtual pod of a buffer."""
     return pod.metadata.annotations.get(BUFFER_FAKE_POD) == "true"
 
 

@@ -13,20 +13,22 @@ Template devices (those that a new node will have) are counted per bin. Which de
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import TypeAlias
 
 import msgspec
 
 from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
-from karpenter.core.scheduling.dynamicresources.types import DeviceId, DeviceInfo, qualified
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from collections.abc import Set as AbstractSet
-
-    from karpenter.core.scheduling.dynamicresources.types import AllocatedClaim, CounterConsumption, PoolId
+from karpenter.core.scheduling.dynamicresources.types import (
+    AllocatedClaim,
+    CounterConsumption,
+    DeviceId,
+    DeviceInfo,
+    PoolId,
+    qualified,
+)
 
 Key: TypeAlias = Hashable
 
@@ -54,14 +56,12 @@ class PriorAllocations(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def devices(self) -> frozenset[DeviceId]:
-        """Every device that a claim has."""
         return self.exclusive | self.shared
 
 
 def prior_allocations(
     allocated_claims: Iterable[AllocatedClaim], released_claims: AbstractSet[str]
 ) -> PriorAllocations:
-    """Return what is allocated, claims that are released aside."""
     exclusive: set[DeviceId] = set()
     shared: set[DeviceId] = set()
     consumed: dict[tuple[DeviceId, str], int] = {}
@@ -216,7 +216,6 @@ class AllocationTracker:
         return sorted(set().union(*self._bins.get(bin_, {}).values()))
 
     def commit(self, bin_: int, device_set: int, allocations: Iterable[DeviceAllocation]) -> None:
-        """Allocate devices to a device set of a bin."""
         drivers = self._bins.setdefault(bin_, {}).setdefault(device_set, set())
         for allocation in allocations:
             device = allocation.device

@@ -27,7 +27,7 @@ from karpenter.core.scheduling.dynamicresources.pool import (
     TemplateDevices,
     published_pools,
 )
-from karpenter.core.scheduling.dynamicresources.request import compile_claim
+from karpenter.core.scheduling.dynamicresources.request import ParsedClaim, compile_claim
 from karpenter.core.scheduling.dynamicresources.search import (
     MAX_STEPS,
     DeviceSearch,
@@ -36,8 +36,17 @@ from karpenter.core.scheduling.dynamicresources.search import (
     StepBudget,
 )
 from karpenter.core.scheduling.dynamicresources.selectors import SelectorMatcher
-from karpenter.core.scheduling.dynamicresources.types import ClaimTarget, NodeTarget, NodeTerms, PodClaim
-from karpenter.core.scheduling.pack.nodeclaim import ClaimState
+from karpenter.core.scheduling.dynamicresources.types import (
+    ClaimTarget,
+    DeviceInfo,
+    DynamicResources,
+    NodeTarget,
+    NodeTerms,
+    PodClaim,
+    PodClaims,
+    PoolId,
+)
+from karpenter.core.scheduling.pack.nodeclaim import ClaimState, ClaimStates
 from karpenter.core.scheduling.pack.reservationmanager import fitting_offerings
 
 if TYPE_CHECKING:
@@ -47,16 +56,8 @@ if TYPE_CHECKING:
 
     from karpenter.api.pod import Pod
     from karpenter.core.model.catalog import InstanceType
-    from karpenter.core.scheduling.dynamicresources.request import ParsedClaim
-    from karpenter.core.scheduling.dynamicresources.types import (
-        DeviceInfo,
-        DynamicResources,
-        PodClaims,
-        PoolId,
-    )
     from karpenter.core.scheduling.encode.encode import PodClass
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, Template
-    from karpenter.core.scheduling.pack.nodeclaim import ClaimStates
     from karpenter.core.scheduling.problem import ExistingNode
 
 
@@ -325,7 +326,6 @@ class DeviceSets:
             self.of[kind] = number
 
     def kinds(self, kinds: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
-        """Return some types by device set."""
         mine = self.of[kinds]
         return {number: kinds[mine == number] for number in np.unique(mine).tolist()}
 
@@ -357,11 +357,9 @@ class DeviceInventory:
         self._wanted: dict[bytes, ParsedClaim] = {}
 
     def pod_claims(self, pod: Pod) -> PodClaims:
-        """Return the claims of a pod that has some."""
         return self._devices.pod_claims[pod.key]
 
     def is_allocated(self, claim: PodClaim) -> bool:
-        """Return whether a claim has devices and keeps them."""
         return claim.node_terms is not None and claim.key not in self._released_claims
 
     def pending(self, claim: PodClaim) -> PendingClaim:
@@ -376,7 +374,6 @@ class DeviceInventory:
         return AllocationTracker(self._prior, self._consumed_counters)
 
     def device_sets(self, template: Template) -> DeviceSets:
-        """Return the device sets of a template."""
         return self._device_sets[template.number]
 
     def candidates_of(self, templates: TemplateDevices) -> CandidateDevices:

@@ -21,6 +21,7 @@ from karpenter.core.scheduling.dynamicresources.types import (
     Consumer,
     DeviceClaimError,
     DynamicResources,
+    NodeTerms,
     PodClaim,
     PodClaims,
     read_node_terms,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from karpenter.api.dra import ResourceClaim, ResourceSlice
     from karpenter.api.pod import Pod, PodResourceClaim
     from karpenter.core.model.catalog import Catalog, DeviceTemplates
-    from karpenter.core.scheduling.dynamicresources.types import NodeTerms
     from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.statenode import StateNode
 
@@ -197,7 +197,6 @@ def _consumers(claim: ResourceClaim) -> tuple[Consumer, ...]:
 
 
 def _template_devices(active: Iterable[StateNode], catalog: Catalog) -> Iterator[tuple[str, DeviceTemplates]]:
-    """Yield the template devices of nodes that are not initialized."""
     for node in active:
         if node.is_initialized:
             continue

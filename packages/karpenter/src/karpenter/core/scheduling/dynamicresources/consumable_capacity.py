@@ -13,12 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.core.scheduling.dynamicresources.types import qualified
+from karpenter.core.scheduling.dynamicresources.types import Capacity, DeviceInfo, RequestPolicy, qualified
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from karpenter.core.scheduling.dynamicresources.types import Capacity, DeviceInfo, RequestPolicy
 
 
 def is_large_enough(device: DeviceInfo, asked: Mapping[str, int]) -> bool:

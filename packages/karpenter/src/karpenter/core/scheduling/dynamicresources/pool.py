@@ -11,16 +11,17 @@ request. Which of them are free is in :mod:`.allocationtracker`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.core.model.requirement import RequirementError
-from karpenter.core.scheduling.dynamicresources.attributebindings import attribute_groups
+from karpenter.core.scheduling.dynamicresources.attributebindings import AttributeGroups, attribute_groups
 from karpenter.core.scheduling.dynamicresources.types import (
     ANYWHERE,
+    AllocationTarget,
     DeviceInfo,
     NodeTerms,
     PoolId,
@@ -29,15 +30,11 @@ from karpenter.core.scheduling.dynamicresources.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from karpenter.api.dra import Device as WireDevice
     from karpenter.api.dra import ResourceSliceSpec
     from karpenter.core.model.catalog import DeviceTemplates
-    from karpenter.core.scheduling.dynamicresources.attributebindings import AttributeGroups
     from karpenter.core.scheduling.dynamicresources.request import RequestAlternative
     from karpenter.core.scheduling.dynamicresources.selectors import SelectorMatcher
-    from karpenter.core.scheduling.dynamicresources.types import AllocationTarget
 
 
 class DevicePool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -61,7 +58,6 @@ class DevicePool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def published_pools(slices: Iterable[ResourceSliceSpec]) -> tuple[DevicePool, ...]:
-    """Return the pools that are published, by name."""
     found = []
     for pool, members in sorted(_by_pool(slices).items()):
         # Slices of an older generation are stale (ResourcePool.generation):
@@ -217,7 +213,6 @@ class CandidateDevices:
         return found
 
     def matching_set(self, alternative: RequestAlternative) -> frozenset[DeviceInfo]:
-        """Return the matching devices as a set."""
         if alternative not in self._sets:
             self._sets[alternative] = frozenset(self.matching(alternative))
         return self._sets[alternative]

@@ -11,12 +11,23 @@ that cannot be evaluated, another kind of constraint.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
 
 import msgspec
 
-from karpenter.api.dra import DeviceToleration
+from karpenter.api.dra import (
+    CapacityRequirements,
+    DeviceClaim,
+    DeviceClassSpec,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceTaint,
+    DeviceToleration,
+    ExactDeviceRequest,
+)
+from karpenter.api.dra import DeviceSubRequest as _Sub
 from karpenter.api.node import Taint
 from karpenter.api.pod import Toleration
 from karpenter.base.pretty import excerpt
@@ -24,21 +35,6 @@ from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.core.model.taints import tolerates_taint
 from karpenter.core.scheduling.dynamicresources.selectors import CelSelector, compile_selector
 from karpenter.core.scheduling.dynamicresources.types import DeviceClaimError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from karpenter.api.dra import (
-        CapacityRequirements,
-        DeviceClaim,
-        DeviceClassSpec,
-        DeviceConstraint,
-        DeviceRequest,
-        DeviceSelector,
-        DeviceTaint,
-        ExactDeviceRequest,
-    )
-    from karpenter.api.dra import DeviceSubRequest as _Sub
 
 MAX_DEVICES_PER_CLAIM: Final = 32
 """

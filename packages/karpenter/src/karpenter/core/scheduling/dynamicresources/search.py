@@ -18,29 +18,29 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from karpenter.core.scheduling.dynamicresources.allocationtracker import DeviceAllocation
+from karpenter.core.scheduling.dynamicresources.allocationtracker import AllocationTracker, DeviceAllocation
 from karpenter.core.scheduling.dynamicresources.attributebindings import attribute_group
 from karpenter.core.scheduling.dynamicresources.consumable_capacity import consumed_capacity, is_large_enough
-from karpenter.core.scheduling.dynamicresources.request import MAX_DEVICES_PER_CLAIM, ParsedClaim
-from karpenter.core.scheduling.dynamicresources.types import AllocationTarget
+from karpenter.core.scheduling.dynamicresources.request import (
+    MAX_DEVICES_PER_CLAIM,
+    MatchAttribute,
+    ParsedClaim,
+    ParsedRequest,
+    RequestAlternative,
+)
+from karpenter.core.scheduling.dynamicresources.types import (
+    AllocationTarget,
+    Attribute,
+    DeviceId,
+    DeviceInfo,
+    NodeTerms,
+    PoolId,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
-    from karpenter.core.scheduling.dynamicresources.allocationtracker import AllocationTracker
     from karpenter.core.scheduling.dynamicresources.pool import CandidateDevices
-    from karpenter.core.scheduling.dynamicresources.request import (
-        MatchAttribute,
-        ParsedRequest,
-        RequestAlternative,
-    )
-    from karpenter.core.scheduling.dynamicresources.types import (
-        Attribute,
-        DeviceId,
-        DeviceInfo,
-        NodeTerms,
-        PoolId,
-    )
 
 AttributeValue: TypeAlias = "Attribute | int"
 """What devices under a matchAttribute share: a value, or the number of the group that will have one value."""
@@ -122,7 +122,6 @@ class AllocationPath:
             self._count(allocation, 1)
 
     def undo(self) -> None:
-        """Take the last choice back."""
         allocation = self.allocations.pop()
         self.target = self._targets.pop()
         for key in self._set_values.pop():
@@ -187,7 +186,6 @@ class StepBudget:
 
     @property
     def are_spent(self) -> bool:
-        """Whether no step is left."""
         return self.spent >= self._most
 
     def spend(self, steps: int = 1) -> bool:

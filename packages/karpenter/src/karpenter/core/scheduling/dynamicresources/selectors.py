@@ -24,12 +24,10 @@ from karpenter.api.meta import InvalidObject
 from karpenter.api.schema.cel import FUNCTIONS, Program, RuleFailed, compile_with, quantity
 from karpenter.api.schema.cel_macros import TICK, CostMeter, rewrite_macros
 from karpenter.base.pretty import excerpt
-from karpenter.core.scheduling.dynamicresources.types import DeviceClaimError, qualified
+from karpenter.core.scheduling.dynamicresources.types import DeviceClaimError, DeviceInfo, qualified
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
-    from karpenter.core.scheduling.dynamicresources.types import DeviceInfo
 
 
 _VERSION: Final = "semantic version"
@@ -73,17 +71,14 @@ def is_semver(text: Any, normalize: bool = False) -> bool:
 
 
 def major(value: Any) -> int:
-    """Return the first number."""
     return _parts(value[_VERSION]).major
 
 
 def minor(value: Any) -> int:
-    """Return the second number."""
     return _parts(value[_VERSION]).minor
 
 
 def patch(value: Any) -> int:
-    """Return the third number."""
     return _parts(value[_VERSION]).patch
 
 

@@ -13,29 +13,29 @@ encoded. Whether a device is free is in :mod:`.allocationtracker`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from karpenter.api.dra import Device as WireDevice
 from karpenter.api.dra import (
+    CapacityRequestPolicy,
+    DeviceAttribute,
+    DeviceCapacity,
     DeviceClaim,
     DeviceClassSpec,
     DeviceRequestAllocationResult,
     DeviceTaint,
     ResourceSliceSpec,
 )
+from karpenter.api.dra import Device as WireDevice
 from karpenter.api.labels import HOSTNAME
 from karpenter.base.quantity import parse_quantity
 from karpenter.core.model.catalog import DeviceTemplates
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from karpenter.api.dra import CapacityRequestPolicy, DeviceAttribute, DeviceCapacity
     from karpenter.api.pod import NodeSelector, Pod
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState, ClaimStates
@@ -72,7 +72,6 @@ class DeviceId(NamedTuple):
 
     @property
     def pool_id(self) -> PoolId:
-        """The pool it belongs to."""
         return PoolId(self.driver, self.pool, self.template)
 
 

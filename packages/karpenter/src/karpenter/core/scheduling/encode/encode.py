@@ -24,13 +24,19 @@ import msgspec
 import numpy as np
 
 from karpenter.api.labels import PREFER_NO_SCHEDULE
-from karpenter.core.model.hostportusage import host_ports
+from karpenter.core.model.hostportusage import HostPort, host_ports
 from karpenter.core.model.resources import CPU, MEMORY, PODS, pod_requests
 from karpenter.core.scheduling.dynamicresources.allocator import DeviceInventory
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Template, daemon_pod
-from karpenter.core.scheduling.encode.preferences import compile_pod_data, relaxations, required_anti_affinity
+from karpenter.core.scheduling.encode.preferences import (
+    PodData,
+    Relaxation,
+    compile_pod_data,
+    relaxations,
+    required_anti_affinity,
+)
 from karpenter.core.scheduling.pack.topology import Topology
-from karpenter.core.scheduling.problem import NO_VOLUMES
+from karpenter.core.scheduling.problem import NO_VOLUMES, PodVolumes, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,11 +45,8 @@ if TYPE_CHECKING:
 
     from karpenter.api.meta import LabelSelector
     from karpenter.api.pod import Pod, PodAffinityTerm, PodSpec, PodStatus, TopologySpreadConstraint
-    from karpenter.core.model.hostportusage import HostPort
     from karpenter.core.model.requirements import Requirements
-    from karpenter.core.scheduling.encode.preferences import PodData, Relaxation
     from karpenter.core.scheduling.price.bound import Item, Proof
-    from karpenter.core.scheduling.problem import PodVolumes, Problem
 
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ENCODER: Final = msgspec.json.Encoder()
@@ -76,7 +79,6 @@ class PodConstraints:
 
     @property
     def namespace(self) -> str:
-        """The namespace of the pods."""
         return self.example.metadata.namespace
 
 

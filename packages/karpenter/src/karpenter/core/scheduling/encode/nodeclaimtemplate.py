@@ -19,14 +19,15 @@ NodePool. No table knows pods, claims or topology.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 import numpy as np
 
 from karpenter.api.labels import INITIALIZED, PREFER_NO_SCHEDULE, REGISTERED, RESERVED
-from karpenter.api.pod import Toleration
+from karpenter.api.pod import Pod, Toleration
 from karpenter.core.model.hostportusage import HostPort, host_ports
 from karpenter.core.model.requirement import Requirement, requirement
 from karpenter.core.model.requirements import Requirements
@@ -35,12 +36,8 @@ from karpenter.core.model.taints import tolerates
 from karpenter.core.scheduling.encode.preferences import node_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from collections.abc import Set as AbstractSet
-
     from numpy.typing import NDArray
 
-    from karpenter.api.pod import Pod
     from karpenter.core.model.catalog import InstanceType, Offering
     from karpenter.core.scheduling.problem import Pool
 
@@ -121,7 +118,6 @@ class OfferingTable:
         return found
 
     def has_capacity_type(self, capacity_type: str) -> NDArray[np.bool_]:
-        """Return which offerings have a capacity type."""
         found = self._by_capacity_type.get(capacity_type)
         if found is None:
             found = self._by_capacity_type[capacity_type] = np.array(
@@ -139,7 +135,6 @@ class OfferingTable:
         return found
 
     def label_values(self, key: str) -> _LabelValues:
-        """Return the values that the offerings have of a label key."""
         found = self._label_values.get(key)
         if found is None:
             found = _LabelValues(key, self.types, len(self.offerings), key in self._absent)
@@ -214,7 +209,6 @@ class _LabelValues:
 
 
 def _bits_by_number(stated: NDArray[np.int64], count: int) -> list[Bits]:
-    """Return, for each number, the positions that have it."""
     if count <= _FEW:
         return [to_bits(stated == number) for number in range(count)]
     found = [0] * count

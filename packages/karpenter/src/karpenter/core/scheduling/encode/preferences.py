@@ -19,7 +19,9 @@ import numpy as np
 
 from karpenter.api.labels import PREFER_NO_SCHEDULE
 from karpenter.api.pod import (
+    NodeSelectorTerm,
     PodAffinityTerm,
+    PodSpec,
     PreferredSchedulingTerm,
     Toleration,
     TopologySpreadConstraint,
@@ -27,19 +29,17 @@ from karpenter.api.pod import (
 )
 from karpenter.core.model.requirements import Requirements, read_entries
 from karpenter.core.model.taints import tolerates
-from karpenter.core.scheduling.pack.topologygroup import TopologyType
+from karpenter.core.scheduling.pack.topologygroup import TopologyGroup, TopologyType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from karpenter.api.pod import NodeSelectorTerm, PodSpec
     from karpenter.core.model.requirement import Requirement
     from karpenter.core.scheduling.encode.encode import PodClass, PodConstraints
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.pack.topology import Topology, TopologyDemand, TopologyDemands
-    from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
 
 W = TypeVar("W", PreferredSchedulingTerm, WeightedPodAffinityTerm)
 
@@ -97,7 +97,6 @@ def node_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...]:
 
 
 def required_anti_affinity(spec: PodSpec) -> tuple[PodAffinityTerm, ...]:
-    """Return the required pod anti-affinity terms of a pod."""
     anti = spec.affinity.pod_anti_affinity if spec.affinity else None
     return anti.required_during_scheduling_ignored_during_execution if anti else ()
 
@@ -251,7 +250,6 @@ class PodData:
 
     @property
     def tolerations(self) -> tuple[Toleration, ...]:
-        """The taints that the pods tolerate."""
         return self.relaxation.tolerations
 
     def tolerates(self, template: Template) -> bool:

@@ -379,7 +379,6 @@ class PoolLimits:
         return self._nodes_left is None or self._nodes_left > 0
 
     def left(self) -> dict[str, int]:
-        """Return what is left of each limited resource."""
         return dict(zip(self._names, self._spare, strict=True))
 
     def _nodes_that_fit(self) -> int:
@@ -402,7 +401,6 @@ class PoolLimits:
             self.take(claim, types_of(claim))
 
     def opened(self, claim: int) -> None:
-        """Record a new claim."""
         self._claims.append(claim)
         # limits.nodes counts nodes whatever their size (https://karpenter.sh/docs/concepts/nodepools/).
         if self._nodes_left is not None:

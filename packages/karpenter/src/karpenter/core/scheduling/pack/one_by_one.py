@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from karpenter.core.scheduling.pack.scheduler import CLAIM_BITS
+from karpenter.core.scheduling.pack.scheduler import CLAIM_BITS, Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
-    from karpenter.core.scheduling.pack.scheduler import Scheduler
     from karpenter.core.scheduling.pack.topology import TopologyDemand
 
 _TAKEN: Final = int(np.iinfo(np.int64).max)
@@ -199,7 +198,6 @@ class _ClaimQueue:
         self.best = min(self.best, (pods, claim))
 
     def take(self, claim: int) -> None:
-        """Remove a claim, if it is there."""
         if self._held.pop(claim, None) is None:
             position = int(np.searchsorted(self._claims, claim))
             if position < len(self._claims) and self._claims[position] == claim:

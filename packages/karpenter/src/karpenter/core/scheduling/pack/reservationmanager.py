@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from karpenter.api.labels import RESERVED
-from karpenter.core.scheduling.encode.nodeclaimtemplate import to_bits
+from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, Template, to_bits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, Template
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
 
 

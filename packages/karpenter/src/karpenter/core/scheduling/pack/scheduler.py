@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from karpenter.core.model.hostportusage import first_conflict
+from karpenter.core.model.hostportusage import HostPort, first_conflict
 from karpenter.core.scheduling.dynamicresources.allocator import Allocator
 from karpenter.core.scheduling.encode.existingnode import (
     NodeGroups,
@@ -34,7 +34,7 @@ from karpenter.core.scheduling.encode.existingnode import (
     ResourceRatio,
     relevant_label_keys,
 )
-from karpenter.core.scheduling.encode.nodeclaimtemplate import amounts_of
+from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, Template, amounts_of
 from karpenter.core.scheduling.pack.nodeclaim import ClaimState, ClaimStates, Narrowings, pool_limits
 from karpenter.core.scheduling.pack.reservationmanager import (
     ReservationManager,
@@ -43,18 +43,15 @@ from karpenter.core.scheduling.pack.reservationmanager import (
     fitting_offerings,
     violates_min_values,
 )
-from karpenter.core.scheduling.pack.topologygroup import TopologyCounts
+from karpenter.core.scheduling.pack.topologygroup import TopologyCounts, TopologyGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from karpenter.core.model.hostportusage import HostPort
     from karpenter.core.scheduling.encode.encode import EncodedProblem
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, Template
     from karpenter.core.scheduling.encode.preferences import PodData
-    from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
 
 CLAIM_BITS: Final = 32
 """The bits of an entry of a queue that hold the number of the claim; the pods of the claim are above them."""
@@ -121,13 +118,11 @@ class Claims:
 
     @property
     def pods(self) -> NDArray[np.int64]:
-        """The number of pods on each claim."""
         self._update()
         return self._pods
 
     @property
     def state(self) -> NDArray[np.int64]:
-        """The number of the state of each claim."""
         self._update()
         return self._state
 
@@ -189,7 +184,6 @@ class Claims:
         heappush(queue, held << CLAIM_BITS | claim)
 
     def _update(self) -> None:
-        """Bring the arrays up to date."""
         if not self._changed:
             return
         length = len(self._pods)
@@ -272,7 +266,6 @@ class PodPlacements:
         self._many.append(pod_count)
 
     def __len__(self) -> int:
-        """Return how many placements there were."""
         return len(self._pod_data)
 
     def rows(self) -> Iterator[tuple[PodData, int, int]]:
@@ -280,7 +273,6 @@ class PodPlacements:
         return zip(self._pod_data, self._bins, self._many, strict=True)
 
     def __iter__(self) -> Iterator[PodPlacement]:
-        """Yield the placements in the order in which they were made."""
         return map(PodPlacement, self._pod_data, self._bins, self._many)
 
 
@@ -378,7 +370,6 @@ class Scheduler:
         return self.has_devices(pod_data, node)
 
     def put_on_node(self, pod_data: PodData, node: int, count: int = 1) -> None:
-        """Put pods on an existing node."""
         each = pod_data.pod_class
         self.nodes.take(node, each.vector, count)
         if self.devices is not None and each.devices:
@@ -398,7 +389,6 @@ class Scheduler:
         )
 
     def fits_volumes(self, pod_data: PodData, node: int) -> bool:
-        """Return whether a node can attach the volumes of a pod."""
         # CSINode limits the volumes per driver: https://kubernetes.io/docs/concepts/storage/storage-limits/
         limits = self.problem.nodes[node].volume_limits
         held = self._volumes_on(node) if pod_data.pod_class.volumes.claims else {}
@@ -569,7 +559,6 @@ class Scheduler:
     # What claims share: counts, limits, reservations, ports, devices and volumes.
 
     def counting(self, pod_data: PodData) -> tuple[TopologyGroup, ...]:
-        """Return the topology groups that count the pods of a class."""
         return self._topology_counts.groups(pod_data)
 
     def _record(self, pod_data: PodData, number: int, count: int) -> None:

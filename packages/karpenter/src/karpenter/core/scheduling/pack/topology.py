@@ -15,22 +15,20 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.api.meta import LabelSelectorRequirement
+from karpenter.api.meta import LabelSelector, LabelSelectorRequirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.selectors import EVERYTHING, parse_selector
-from karpenter.core.scheduling.encode.preferences import node_terms, required_anti_affinity
+from karpenter.core.scheduling.encode.preferences import Relaxation, node_terms, required_anti_affinity
 from karpenter.core.scheduling.pack.topologygroup import TopologyGroup, TopologyGroupKey, TopologyType
 from karpenter.core.scheduling.pack.topologynodefilter import NodeFilter, spread_node_filter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from karpenter.api.meta import LabelSelector
     from karpenter.api.node import Taint
     from karpenter.api.pod import Pod, PodAffinityTerm, TopologySpreadConstraint
     from karpenter.core.scheduling.encode.encode import PodConstraints
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-    from karpenter.core.scheduling.encode.preferences import Relaxation
     from karpenter.core.scheduling.problem import ExistingNode, Problem, TopologyNode
 
 
@@ -119,7 +117,6 @@ class Topology:
         return group.spec.filter.matches(labels, taints)
 
     def counts_node(self, group: TopologyGroup, node: ExistingNode | TopologyNode) -> bool:
-        """Return whether a group counts an existing node."""
         if group.spec.filter == _EVERY_NODE:
             return True
         key = (group.spec.filter, node.name)

@@ -93,7 +93,6 @@ class TopologyGroup:
             self.counts.setdefault(domain, 0)
 
     def add(self, domain: str, count: int = 1) -> None:
-        """Count pods in a domain."""
         before = self.counts.get(domain, 0)
         self.counts[domain] = before + count
         if not before or self.kind is TopologyType.SPREAD:  # affinity asks only whether there is any pod
@@ -168,7 +167,6 @@ class HostCounts:
         return self._dense[number] if number < len(self._dense) else 0
 
     def add(self, number: int, count: int = 1) -> None:
-        """Count pods on a bin."""
         if self._dense is None:
             self._sparse[number] = self._sparse.get(number, 0) + count
             if len(self._sparse) > _SPARSE:
@@ -228,7 +226,6 @@ class TopologyCounts:
         """What a pod counts for, by the number of its constraints and the state of its claim."""
 
     def groups(self, pod_data: PodData) -> tuple[TopologyGroup, ...]:
-        """Return the groups that count the pods of a class."""
         constraints = pod_data.pod_class.constraints
         found = self._groups.get(constraints.number)
         if found is None:

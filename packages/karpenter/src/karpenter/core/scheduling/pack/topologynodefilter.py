@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from karpenter.api.labels import PREFER_NO_SCHEDULE
-from karpenter.api.pod import Toleration
+from karpenter.api.pod import PodSpec, Toleration, TopologySpreadConstraint
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.taints import tolerates
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karpenter.api.node import Taint
-    from karpenter.api.pod import PodSpec, TopologySpreadConstraint
 
 
 class NodeFilter(msgspec.Struct, frozen=True):

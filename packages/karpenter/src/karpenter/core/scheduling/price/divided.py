@@ -17,9 +17,10 @@ import numpy as np
 
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.pack.scheduler import Scheduler
-from karpenter.core.scheduling.pack.topologygroup import TopologyType
+from karpenter.core.scheduling.pack.topologygroup import TopologyGroup, TopologyType
 from karpenter.core.scheduling.price.bound import (
     Item,
+    Proof,
     bought,
     dual_values,
     few_masks,
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.core.scheduling.encode.preferences import PodData
-    from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
-    from karpenter.core.scheduling.price.bound import Proof
 
 _SOME: Final = 1e-3
 """Pods of a class in a domain where it has none: they are worth something there as well."""
@@ -77,7 +76,6 @@ def least_divided(split: DomainSplit, value: Sequence[float]) -> float:
 
 
 def most_divided(split: DomainSplit) -> tuple[int, ...]:
-    """Return the most pods that each domain of a split can have."""
     domains = range(len(split.items))
     found = ([first, *(other for other in domains if other != first)] for first in domains)
     return tuple(

@@ -26,6 +26,7 @@ from karpenter.core.scheduling.decode import hourly as hourly_of
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
 from karpenter.core.scheduling.price.bound import (
+    Market,
     counted_capacity,
     dual_values,
     free_room,
@@ -33,13 +34,13 @@ from karpenter.core.scheduling.price.bound import (
     placed_counts,
 )
 from karpenter.core.scheduling.price.columns import Bin, Pattern, PatternProblem
-from karpenter.core.scheduling.price.divided import divided_demand
+from karpenter.core.scheduling.price.divided import DividedDemand, divided_demand
 from karpenter.core.scheduling.price.fitting import Solution
 from karpenter.core.scheduling.price.linear import library
 from karpenter.core.scheduling.price.machines import CHEAPER, MachineSearch
 from karpenter.core.scheduling.price.neighbourhood import repacked
 from karpenter.core.scheduling.price.patterns import Packing
-from karpenter.core.scheduling.price.planner import ClaimOpener, UnplacedPods, topology_keys
+from karpenter.core.scheduling.price.planner import ClaimOpener, Part, UnplacedPods, topology_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,9 +49,6 @@ if TYPE_CHECKING:
 
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.encode.preferences import PodData
-    from karpenter.core.scheduling.price.bound import Market
-    from karpenter.core.scheduling.price.divided import DividedDemand
-    from karpenter.core.scheduling.price.planner import Part
 
 INTEGER_PROGRAM: Final = "integer program over linear program values"
 """Names the method; it needs the same optional library as the linear program."""

@@ -20,14 +20,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from karpenter.core.scheduling.price.columns import Pattern, served_rows
+from karpenter.core.scheduling.price.columns import Pattern, PatternProblem, served_rows
 from karpenter.core.scheduling.price.exchange import Exchange, rounded
 from karpenter.core.scheduling.price.linear import LinearProgram, library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karpenter.core.scheduling.price.columns import PatternProblem
 
 Alike: TypeAlias = tuple[int, ...]
 """Bins with equal room and price that different pods may use: a machine is any one of them."""
@@ -240,7 +239,6 @@ class _Assignment:
         return True, work
 
     def shares(self) -> Shares:
-        """Return the answer of the program."""
         holds, count = np.zeros((len(self._held), len(self._given.count))), np.array(self._given.count)
         for row, mine in zip(holds, self._held, strict=True):
             for item, column in mine.items():

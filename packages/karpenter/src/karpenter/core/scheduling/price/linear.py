@@ -396,26 +396,21 @@ class LinearProgram:
 
     @property
     def columns(self) -> int:
-        """How many variables there are."""
         return len(self._cost)
 
     @property
     def rows(self) -> int:
-        """How many constraints there are."""
         return len(self._rows)
 
     def column(self, cost: float, upper: float = np.inf) -> int:
-        """Add a variable."""
         self._cost.append(cost)
         self._upper.append(upper)
         return len(self._cost) - 1
 
     def row(self, weights: dict[int, float], lower: float, upper: float) -> None:
-        """Add a constraint."""
         self._rows.append((weights, lower, upper))
 
     def solver(self) -> Any:
-        """Return a solver with the program."""
         highspy = self.highspy
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = len(self._cost), len(self._rows)

@@ -16,6 +16,8 @@ import numpy as np
 
 from karpenter.core.scheduling.price.columns import (
     ColumnProgram,
+    LinearSolution,
+    PatternProblem,
     PatternSearch,
     mixes,
     replaceable_pairs,
@@ -26,6 +28,8 @@ from karpenter.core.scheduling.price.fitting import (
     PROGRAM,
     SOON,
     TRIALS,
+    Alike,
+    Solution,
     exchanged,
     large_on_machines,
     on_machines,
@@ -39,8 +43,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karpenter.core.scheduling.price.columns import LinearSolution, PatternProblem
-    from karpenter.core.scheduling.price.fitting import Alike, Solution
 
 TOLERANCE: Final = 1e-6
 """Prices closer than this share of each other are equal; the integer program is not more exact."""
@@ -230,7 +232,6 @@ class MachineSearch:
             self._many.append(int(np.count_nonzero(value)) > _OF_MANY)
 
     def _require_whole(self, value: NDArray[np.float64]) -> None:
-        """Require machines for whole pods of some values."""
         most = self._patterns.most_worth(value)
         found = self._patterns.best(value, most * _NEARLY, _STATES)
         self._require(value, np.minimum(found.upper, most))

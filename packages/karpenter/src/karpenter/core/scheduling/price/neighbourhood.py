@@ -20,14 +20,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from karpenter.core.scheduling.price.columns import Pattern
+from karpenter.core.scheduling.price.columns import Pattern, PatternProblem
 from karpenter.core.scheduling.price.fitting import Solution
 from karpenter.core.scheduling.price.machines import CHEAPER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karpenter.core.scheduling.price.columns import PatternProblem
 
 _UNITS: Final = 8
 """Pods that are placed anew at once, or groups of equal ones."""
@@ -110,7 +109,6 @@ class Repacking:
 
     @property
     def cost(self) -> float:
-        """What the machines cost."""
         return float(self._price[self._machines].sum())
 
     def run(self, limit: int) -> tuple[Pattern, ...]:

@@ -130,11 +130,9 @@ class Packing(msgspec.Struct, frozen=True):
 
     @property
     def cost(self) -> float:
-        """What they cost together, per hour."""
         return float(self.price.sum())
 
     def joined(self, other: Packing) -> Packing:
-        """Return the machines of both."""
         return Packing(
             np.concatenate([self.holds, other.holds]),
             np.concatenate([self.machine, other.machine]),
@@ -194,7 +192,6 @@ class _Cover:
         return np.concatenate([np.empty((0, len(self.left))), *self._bought])
 
     def end(self) -> None:
-        """Leave the rest to others."""
         self.active = self.active[:0]
 
     def consider(self, machines: NDArray[np.int64]) -> None:

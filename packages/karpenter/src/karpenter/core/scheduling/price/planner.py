@@ -30,6 +30,7 @@ from karpenter.core.scheduling.pack.scheduler import NewClaim, Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
 from karpenter.core.scheduling.price.bound import (
     Item,
+    Market,
     Proof,
     demand_key,
     dual_values,
@@ -37,7 +38,7 @@ from karpenter.core.scheduling.price.bound import (
     with_one_offering,
 )
 from karpenter.core.scheduling.price.linear import size_classes
-from karpenter.core.scheduling.price.patterns import pack_by_price
+from karpenter.core.scheduling.price.patterns import Packing, pack_by_price
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
-    from karpenter.core.scheduling.price.bound import Market
-    from karpenter.core.scheduling.price.patterns import Packing
 
 
 Part: TypeAlias = tuple["PodData", Requirements]
@@ -98,7 +97,6 @@ class UnplacedPods:
         return found
 
     def put_back(self, item: int, part: Part, count: int) -> None:
-        """Return pods that did not fit."""
         if not self._left[part]:
             self._rows[item].append(part)
         self._left[part] += count
@@ -379,7 +377,6 @@ def _pack(scheduler: Scheduler, template: Template, parts: Counter[Part]) -> Cou
 
 
 def _everything(parts: Counter[Part]) -> Counter[int]:
-    """Return all pods, by class number."""
     found: Counter[int] = Counter()
     for (pod_data, _), count in parts.items():
         found[pod_data.pod_class.number] += count

@@ -39,7 +39,6 @@ class ConditionMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def all(self) -> tuple[MetricSpec[Instrument], ...]:
-        """The six of them."""
         return (
             self.count,
             self.current_status,

@@ -8,9 +8,9 @@ https://kubernetes.io/docs/reference/command-line-tools-reference/kubelet/
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -18,9 +18,6 @@ from karpenter.api.node import Taint
 from karpenter.api.validation.nodeclaim_validation import is_label_value, is_qualified_name
 from karpenter.base.pretty import excerpt
 from karpenter.cloud.aws.kubelet.expressions import KubeletSubset
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class BadUserData(ValueError):  # noqa: N818  says what is wrong

@@ -18,14 +18,13 @@ import structlog
 import tomli_w
 
 from karpenter.cloud.aws.amifamily.alias import LATEST
-from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData
+from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData, Bootstrap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from karpenter.api.ec2nodeclass import EC2NodeClass
     from karpenter.api.node import Taint
-    from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap
 
 
 log = structlog.stdlib.get_logger(__name__)

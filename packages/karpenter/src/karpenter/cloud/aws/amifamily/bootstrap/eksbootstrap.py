@@ -6,9 +6,9 @@ https://github.com/awslabs/amazon-eks-ami (bootstrap.sh)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import kubelet_flags
+from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap, kubelet_flags
 from karpenter.cloud.aws.amifamily.bootstrap.mime import (
     SHELL,
     Part,
@@ -16,9 +16,6 @@ from karpenter.cloud.aws.amifamily.bootstrap.mime import (
     parse_archive,
     render_archive,
 )
-
-if TYPE_CHECKING:
-    from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap
 
 # Output goes to the console too, where it can be read of an instance that never joins:
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-console.html

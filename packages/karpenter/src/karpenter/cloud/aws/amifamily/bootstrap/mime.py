@@ -50,7 +50,6 @@ class Part(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, content_type: str, text: str) -> Part:
-        """Return a document of a type."""
         return cls(((_TYPE, content_type),), text)
 
     @property
@@ -96,7 +95,6 @@ def render_archive(parts: Iterable[Part]) -> str:
 
 
 def _boundary(content_type: str) -> str:
-    """Return what parts the documents of an archive."""
     message = Message()
     message[_TYPE] = content_type
     boundary = message.get_param("boundary")
@@ -127,7 +125,6 @@ def _headers(lines: Sequence[str]) -> tuple[Headers, Sequence[str]]:
 
 
 def _parts(lines: Sequence[str], boundary: str) -> Iterator[Part]:
-    """Yield the documents between the boundaries."""
     first = next((place for place, line in enumerate(lines) if _opens(line, boundary)), None)
     rest = lines[first + 1 :] if first is not None else ()
     while any(rest):  # a boundary with nothing behind it ends an archive as well

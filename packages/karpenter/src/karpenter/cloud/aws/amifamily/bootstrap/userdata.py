@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from karpenter.api.ec2nodeclass import AL2023, BOTTLEROCKET, CUSTOM
-from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData, check_words
+from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData, Bootstrap, check_words
 from karpenter.cloud.aws.amifamily.bootstrap.bottlerocket import render_bottlerocket
 from karpenter.cloud.aws.amifamily.bootstrap.eksbootstrap import render_al2
 from karpenter.cloud.aws.amifamily.bootstrap.nodeadm import render_al2023
 from karpenter.cloud.aws.amifamily.bootstrap.windows import render_windows
 
 if TYPE_CHECKING:
-    from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap
     from karpenter.cloud.aws.amifamily.family import Family
 
 log = structlog.stdlib.get_logger(__name__)

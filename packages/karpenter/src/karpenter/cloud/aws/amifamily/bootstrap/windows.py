@@ -6,19 +6,15 @@ https://docs.aws.amazon.com/eks/latest/userguide/eks-optimized-windows-ami.html
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import kubelet_flags
-
-if TYPE_CHECKING:
-    from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap
+from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap, kubelet_flags
 
 # https://docs.aws.amazon.com/eks/latest/userguide/eks-optimized-windows-ami.html
 _SCRIPT: Final = r"$env:ProgramFiles\Amazon\EKS\Start-EKSBootstrap.ps1"
 
 
 def render_windows(bootstrap: Bootstrap) -> str:
-    """Return the script."""
     arguments = [
         ("EKSClusterName", bootstrap.cluster),
         ("APIServerEndpoint", bootstrap.endpoint),
