@@ -16,6 +16,7 @@ import structlog
 from karpenter.api.kinds import ALL_KINDS
 from karpenter.api.labels import MIN_VALUES_RELAXED, NODEPOOL
 from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.pod import Pod
 from karpenter.cloud.errors import (
     CloudError,
     InsufficientCapacity,
@@ -35,6 +36,7 @@ from karpenter.core.effects import (
     Launch,
     Measure,
     Nominate,
+    NominatePod,
     RegistrationOutcome,
     Terminate,
     filled,
@@ -97,8 +99,11 @@ class Performer:
         clock: Clock,
         evictions: EvictionSink,
         outcomes: OutcomeSink,
+        nominations: Client | None = None,
     ) -> None:
+        """`nominations` nominates pods, with a rate limit and a field manager of its own."""
         self._client = client
+        self._nominations = nominations if nominations is not None else client
         self._watches = watches
         self._store = store
         self._cloud = cloud
@@ -166,6 +171,8 @@ class Performer:
                 await self._terminate(effect)
             case Nominate():
                 self._store.nominate(effect.node, effect.until)
+            case NominatePod():
+                done = await self._nominate_pod(effect)
             case Announce():
                 self.announce(effect)
             case Count():
@@ -244,6 +251,22 @@ class Performer:
                 # https://kubernetes.io/docs/reference/using-api/api-concepts/
                 version = changed.metadata.resource_version
         log.debug("object.amended", kind=effect.kind, name=effect.name, because=effect.because)
+        return True
+
+    async def _nominate_pod(self, effect: NominatePod) -> bool:
+        namespace, _, name = effect.pod.partition("/")
+        try:
+            changed = await self._nominations.patch(
+                Pod,
+                name,
+                MergePatch({"status": {"nominatedNodeName": effect.node or None}}, effect.version),
+                namespace=namespace,
+                subresource="status",
+            )
+        except NotFound:
+            return False
+        self._watches.observe(Pod, changed)
+        log.debug("pod.nominated", pod=effect.pod, node=effect.node, because=effect.because)
         return True
 
     async def _launch(self, effect: Launch) -> None:

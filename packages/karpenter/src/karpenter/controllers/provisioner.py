@@ -25,6 +25,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.base.batcher import Batcher, BatchWindow
 from karpenter.core.events import listing
+from karpenter.core.provisioning.nomination import is_node_coming
 from karpenter.core.provisioning.provisioner import (
     AGAIN,
     MOST_FORESEEN,
@@ -33,7 +34,6 @@ from karpenter.core.provisioning.provisioner import (
     ProvisioningSettings,
     creation_problem,
     foresee_machines,
-    is_node_coming,
     is_trigger,
     may_serve_more,
     nomination_events,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.controllers.controller import Executor, PoolCatalogs
+    from karpenter.controllers.nomination import PodNominator
     from karpenter.controllers.perform import Performer
     from karpenter.core.effects import CreateClaim
 
@@ -90,6 +91,7 @@ class Provisioner:
         settings: ProvisioningSettings,
         window: BatchWindow,
         deciding: asyncio.Lock,
+        nominator: PodNominator | None = None,
     ) -> None:
         self._store = store
         self._performer = performer
@@ -99,6 +101,7 @@ class Provisioner:
         self._metrics = metrics
         self._settings = settings
         self._deciding = deciding
+        self._nominator = nominator
         self._batcher: Batcher[str] = Batcher(window)
         self._waiting: dict[tuple[type, str], str] = {}
         self._claims_changed = asyncio.Event()
@@ -198,17 +201,22 @@ class Provisioner:
         catalog = await self._catalogs.of(self._store.pools())
         view, now, started = self._store.view(), self._clock.now(), self._clock.monotonic()
         settings = msgspec.structs.replace(
-            self._settings, stop=lambda: self._clock.monotonic() - started > BUDGET
+            self._settings,
+            stop=lambda: self._clock.monotonic() - started > BUDGET,
+            nominate=self._nominator is not None and self._nominator.on,
         )
+        memory = self.memory
+        if self._nominator is not None:
+            memory = memory.with_nominations(self._nominator.moved)
         self.search = Search(f"{self.decisions:08x}", len(self._waiting), started)
         try:
             decision = await self._worker.run(
-                partial(provision, view, catalog, self.memory, now=now, settings=settings)
+                partial(provision, view, catalog, memory, now=now, settings=settings)
             )
         finally:
             self.search = None
         self.decisions += 1
-        self.memory = decision.memory
+        self._remember(decision.memory)
         self._report(decision, self._clock.monotonic() - started)
         for listener in self._listeners:
             listener(decision)
@@ -237,8 +245,15 @@ class Provisioner:
         except KubeError as error:
             log.warning("nodeclaim.not_created", nodepool=name, because=str(error))
             return
-        self.memory = self.memory.with_claim(claim, pods.values(), self._clock.now(), is_buffered=is_buffered)
+        self._remember(
+            self.memory.with_claim(claim, pods.values(), self._clock.now(), is_buffered=is_buffered)
+        )
         await self._performer.perform(nomination_events(claim, pods, because))
+
+    def _remember(self, memory: ProvisioningMemory) -> None:
+        self.memory = memory
+        if self._nominator is not None:
+            self._nominator.plan(memory.nominations)
 
     def _report(self, decision: ProvisioningDecision, seconds: float) -> None:
         metrics, refused = self._metrics, len(decision.plan.refusals)

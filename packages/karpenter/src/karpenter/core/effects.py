@@ -124,6 +124,17 @@ class Nominate(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="e
     because: str
 
 
+class NominatePod(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
+    """Tell kube-scheduler on which node a pod is planned to run, if the pod still is at that version."""
+
+    pod: str
+    node: str
+    """Empty to withdraw what we have told it."""
+
+    version: str
+    because: str
+
+
 class Announce(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
     """Tell users what happens to an object, as an Event."""
 
@@ -180,6 +191,7 @@ Effect: TypeAlias = (
     | Launch
     | Terminate
     | Nominate
+    | NominatePod
     | Announce
     | Count
     | Measure
