@@ -88,9 +88,7 @@ class World:
             self.table.put(self.assigned(each, on, living=living, preempted=preempted))
         return self
 
-    def assigned(
-        self, each: Pod, on: str, *, living: bool = True, preempted: bool = False
-    ) -> AssignedPod:
+    def assigned(self, each: Pod, on: str, *, living: bool = True, preempted: bool = False) -> AssignedPod:
         """Return a pod as something that takes room on a node."""
         return AssignedPod(
             key=each.key,

@@ -230,7 +230,7 @@ def test_a_nominated_node_that_fails_is_passed_over(two_nodes: ScheduleOne, name
 
 
 def test_room_of_nominated_pods_is_kept(two_nodes: ScheduleOne) -> None:
-    """A pod of equal priority does not take the room of a nominated one, until that is nominated elsewhere."""
+    """A pod of equal priority does not take the room of a nominated one, as long as that is nominated."""
     two_nodes.see_pod(bound(pod("large", cpu="4"), "other"), None, 0.0)
     two_nodes.see_pod(nominated("a", "n", cpu="2"), None, 0.0)
     two_nodes.see_pod(pod("b", cpu="1"), None, 0.0)
