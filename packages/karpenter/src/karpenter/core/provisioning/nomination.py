@@ -265,7 +265,7 @@ def _unusable(pod: Pod, node: StateNode, beside: Iterable[Pod]) -> str:
     """Return why a pod cannot come to the node that it was nominated for; nothing if it can."""
     if node.node is None:
         return "its node has no name yet"
-    if node.is_deleting or any(taint.key == DISRUPTED for taint in node.taints):
+    if node.is_deleting or any(taint.key == DISRUPTED for taint in node.node.spec.taints):
         return f"node {node.name} is being disrupted"
     # kube-scheduler counts every nominated pod when it tries one of them: of pods that do not fit together,
     # none would.
