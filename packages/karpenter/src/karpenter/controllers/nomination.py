@@ -111,6 +111,12 @@ class PodNominator:
         """Where pods are to run that have come in the stead of evicted ones."""
         return self._moved
 
+    @property
+    def remembered(self) -> int:
+        """How many places are remembered: of pods that wait, and of successors that may come."""
+        expected = sum(map(len, self._expected.values()))
+        return len(self._planned) + len(self._moved) + expected + len(self._places)
+
     def plan(self, nominations: Mapping[str, Nomination]) -> None:
         """Take note of what the provisioner has decided."""
         self._clean_up()
