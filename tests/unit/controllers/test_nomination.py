@@ -11,17 +11,18 @@ from structlog.testing import capture_logs
 
 from karpenter.base.queue import WorkQueue
 from karpenter.controllers.nomination import PodNominator, nominates
-from karpenter.core.effects import NominatePod
+from karpenter.core.effects import DeleteObject, NominatePod
 from karpenter.core.provisioning.nomination import Nomination
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.kube.errors import KubeError, Status, status_error_of
 from karpenter.kube.rest import Request
 from karpenter.telemetry.metrics import Metrics, pods
 from tests.unit.controllers.harness import Shell
-from tests.unit.core.lifecycle.objects import at, complete, launched, node, pod
+from tests.unit.core.lifecycle.objects import at, claim, complete, launched, node, pod
 from tests.unit.core.provisioning.test_nomination import ROOM, THERE, owned, waits
 
 if TYPE_CHECKING:
+    from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.pod import Pod
 
 OTHER: dict[str, Any] = {"spec": {"nodeName": "node-9"}}
@@ -81,8 +82,8 @@ def test_a_planned_pod_is_nominated() -> None:
 
 def test_the_pods_of_a_node_are_looked_at_when_it_changes() -> None:
     """A node that joins, a claim that goes on, and one that goes wake its pods; a heartbeat does not."""
-    claim = launched(status=ROOM)
-    scene = Scene(claim, waits("web-0"), waits("web-1"))
+    starts = launched(status=ROOM)
+    scene = Scene(starts, waits("web-0"), waits("web-1"))
     scene.planned("web-0", "web-1")
     woken = []
     beat = msgspec.structs.replace(THERE, metadata=msgspec.structs.replace(THERE.metadata, uid="same"))
@@ -90,7 +91,7 @@ def test_the_pods_of_a_node_are_looked_at_when_it_changes() -> None:
         scene.put(item)
         woken.append(tuple(scene.woken))
         scene.woken.clear()
-    scene.drop(claim)
+    scene.drop(starts)
 
     both = ("default/web-0", "default/web-1")
     assert woken == [both, (), both]
@@ -182,10 +183,10 @@ def test_without_the_right_it_is_said_once() -> None:
 
 def test_a_node_takes_pods_only_when_its_own_are_nominated() -> None:
     """Registration waits for them, and not for those of other nodes."""
-    claim = launched(status=ROOM)
-    scene = Scene(claim, THERE, waits("web-0"), waits("web-1"), waits("web-2"))
+    starts = launched(status=ROOM)
+    scene = Scene(starts, THERE, waits("web-0"), waits("web-1"), waits("web-2"))
     scene.planned("web-0", "web-1")
-    asyncio.run(scene.nominator.before_registration(claim))
+    asyncio.run(scene.nominator.before_registration(starts))
 
     assert {each.pod for each in scene.performer.effects if isinstance(each, NominatePod)} == {
         "default/web-0",
@@ -215,6 +216,39 @@ def test_memory_ends_with_the_pods() -> None:
     scene.planned()
 
     assert scene.nominator.remembered == 0
+
+
+@pytest.mark.parametrize(
+    ("found", "deleted"),
+    [
+        pytest.param(claim(), ["claim-1"], id="without a machine"),
+        pytest.param(launched(), [], id="with one"),
+    ],
+)
+def test_a_claim_that_no_pod_waits_for_is_withdrawn(found: NodeClaim, deleted: list[str]) -> None:
+    """Once the last of its pods has gone or runs elsewhere, unless it was launched by then."""
+    scene = Scene(found, waits("web-0"), waits("web-1"))
+    scene.nominator.bought(found)
+    scene.put(found)
+    scene.planned("web-0", "web-1")
+    scene.put(bound(waits("web-0"), "node-9"))
+    scene.written("web-0")
+    assert scene.performer.effects == []
+
+    scene.drop(waits("web-1"))
+    for key in dict.fromkeys(scene.woken):
+        asyncio.run(scene.nominator.reconcile(key))
+    gone = [each.name for each in scene.performer.effects if isinstance(each, DeleteObject)]
+    assert gone == deleted
+
+
+def test_a_claim_that_was_not_created_for_pods_is_kept() -> None:
+    """Replacements of a command, and the room of a buffer, are there for more than the pods that wait."""
+    scene = Scene(claim(), waits())
+    scene.planned("web-0")
+    scene.drop(waits())
+
+    assert scene.woken == []
 
 
 class Server:

@@ -25,9 +25,11 @@ from karpenter.core.provisioning.nomination import (
     Nomination,
     expect,
     is_over,
+    is_unlaunched,
     nominate,
     origin_of,
     successor,
+    withdraw_claim,
 )
 from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectUpdated, StateEvent
 from karpenter.core.state.pod import is_nominated_by_us, is_terminating, may_be_nominated
@@ -106,6 +108,12 @@ class PodNominator:
         self._places: dict[str, dict[str, None]] = {}
         """The pods of each claim, and of each Node without one."""
 
+        self._bought: dict[str, None] = {}
+        """Claims without a machine that were created for pods."""
+
+        self._vacated: dict[str, None] = {}
+        """Those of them that no pod waits for any more."""
+
     @property
     def moved(self) -> Mapping[str, Nomination]:
         """Where pods are to run that have come in the stead of evicted ones."""
@@ -115,7 +123,8 @@ class PodNominator:
     def remembered(self) -> int:
         """How many places are remembered: of pods that wait, and of successors that may come."""
         expected = sum(map(len, self._expected.values()))
-        return len(self._planned) + len(self._moved) + expected + len(self._places)
+        maps = (self._planned, self._moved, self._places, self._bought, self._vacated)
+        return expected + sum(map(len, maps))
 
     def plan(self, nominations: Mapping[str, Nomination]) -> None:
         """Take note of what the provisioner has decided."""
@@ -125,10 +134,16 @@ class PodNominator:
             found, known = nominations.get(key), before.get(key)
             if found == known:
                 continue
+            if known is not None:
+                self._leave_place(key, known)
             if found is not None:
                 self._moved.pop(key, None)
                 self._settle(key, found)
             self._queue.add(key)
+
+    def bought(self, claim: NodeClaim) -> None:
+        """Take note of a claim that was created for nothing but the pods that are planned to run on it."""
+        self._bought[claim.name] = None
 
     def move(self, nominations: Mapping[str, Nomination]) -> None:
         """Take note of where the pods of a command are to run once they are evicted."""
@@ -148,6 +163,8 @@ class PodNominator:
             claims = self._store.claims_of(item.spec.provider_id)
             return tuple(self._pods_of(claims[0].name if claims else item.name))
         if isinstance(item, NodeClaim):
+            if not is_there or not is_unlaunched(item):
+                self._bought.pop(item.name, None)
             known_claim = before if isinstance(before, NodeClaim) else None
             if is_there and known_claim is not None and _progress(known_claim) == _progress(item):
                 return ()
@@ -156,6 +173,7 @@ class PodNominator:
 
     async def reconcile(self, key: str) -> float | None:
         """Nominate a node for one pod, or withdraw what was nominated."""
+        await self._withdraw_claims()
         pod = self._store.pod(key)
         if pod is None or not self.on:
             return None
@@ -207,11 +225,15 @@ class PodNominator:
             self._leave(pod)
         if not is_there:
             self._forget(pod.key)
+            if self._vacated:
+                yield pod.key
             return
         if pod.spec.node_name:
             if before is None or not before.spec.node_name:
                 self._count(pod)
                 self._forget(pod.key)
+                if self._vacated:
+                    yield pod.key
                 # It may have taken the room of others.
                 yield from self._pods_on(pod.spec.node_name)
             return
@@ -287,10 +309,24 @@ class PodNominator:
         nomination = self.nomination(key)
         self._moved.pop(key, None)
         if nomination is not None:
-            place = nomination.claim or nomination.node
-            self._places.get(place, {}).pop(key, None)
-            if not self._places.get(place):
-                self._places.pop(place, None)
+            self._leave_place(key, nomination)
+
+    def _leave_place(self, key: str, nomination: Nomination) -> None:
+        place = nomination.claim or nomination.node
+        others = self._places.get(place, {})
+        others.pop(key, None)
+        if not others:
+            self._places.pop(place, None)
+            if place in self._bought:
+                self._vacated[place] = None
+
+    async def _withdraw_claims(self) -> None:
+        """Delete claims that were not launched yet and that no pod waits for any more."""
+        while self._vacated:
+            name, _ = self._vacated.popitem()
+            claim = self._store.claim(name)
+            if claim is not None and not self._places.get(name):
+                await self._performer.perform(withdraw_claim(claim))
 
     def _pods_of(self, place: str) -> Iterator[str]:
         """Yield the pods that are to run on the node of a claim, or on a Node without one."""

@@ -248,6 +248,8 @@ class Provisioner:
         self._remember(
             self.memory.with_claim(claim, pods.values(), self._clock.now(), is_buffered=is_buffered)
         )
+        if self._nominator is not None and not is_buffered:
+            self._nominator.bought(claim)
         await self._performer.perform(nomination_events(claim, pods, because))
 
     def _remember(self, memory: ProvisioningMemory) -> None:

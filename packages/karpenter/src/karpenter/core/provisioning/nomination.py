@@ -28,7 +28,7 @@ import msgspec
 
 from karpenter.api.labels import DISRUPTED
 from karpenter.api.meta import is_status_condition_true, status_condition_since
-from karpenter.core.effects import NOTHING, NominatePod, Step
+from karpenter.core.effects import NOTHING, DeleteObject, NominatePod, Step
 from karpenter.core.model.resources import fits, merge, pod_requests
 from karpenter.core.scheduling.build.virtualpods import is_virtual
 from karpenter.core.state.cluster import ClusterView
@@ -194,6 +194,19 @@ def nominate(
     if pod.status.nominated_node_name == node.name:
         return Step(again=again)
     return Step(effects=(_write(pod, node.name, f"it is planned to run on node {node.name}"),), again=again)
+
+
+def is_unlaunched(claim: NodeClaim) -> bool:
+    """Whether a claim waits for its machine."""
+    return not claim.status.provider_id and claim.metadata.deletion_timestamp is None
+
+
+def withdraw_claim(claim: NodeClaim) -> tuple[DeleteObject, ...]:
+    """Return what deletes a claim whose pods have all gone or run elsewhere; nothing once it is launched."""
+    if not is_unlaunched(claim):
+        return ()
+    because = "no pod waits for it any more"
+    return (DeleteObject(kind=claim.kind, name=claim.name, uid=claim.metadata.uid, because=because),)
 
 
 def origin_of(pod: Pod) -> Origin | None:

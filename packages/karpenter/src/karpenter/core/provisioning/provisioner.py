@@ -46,6 +46,7 @@ from karpenter.core.provisioning.nomination import (
     Nomination,
     current_nominations,
     is_starting,
+    is_unlaunched,
     keep_nominations,
     nomination_of,
 )
@@ -112,11 +113,6 @@ def foresee_machines(view: ClusterView, catalog: Catalog) -> ClusterView | None:
             return None
         found[claim.name] = _foreseen(claim, sold)
     return msgspec.structs.replace(view, claims={**view.claims, **found}) if found else None
-
-
-def is_unlaunched(claim: NodeClaim) -> bool:
-    """Whether a claim waits for its machine."""
-    return not claim.status.provider_id and claim.metadata.deletion_timestamp is None
 
 
 def _foreseen(claim: NodeClaim, sold: Sequence[Choice]) -> NodeClaim:
