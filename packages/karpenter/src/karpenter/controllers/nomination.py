@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.base.queue import WorkQueue
     from karpenter.controllers.perform import Performer
-    from karpenter.core.provisioning.nomination import Origin
+    from karpenter.core.provisioning.nomination import PodOrigin
     from karpenter.kube.client import Client
 
 log = structlog.stdlib.get_logger(__name__)
@@ -104,7 +104,7 @@ class PodNominator:
         self._moved: dict[str, Nomination] = {}
         """Where the successors of evicted pods are to run."""
 
-        self._expected: dict[Origin, list[Expected]] = {}
+        self._expected: dict[PodOrigin, list[Expected]] = {}
         self._places: dict[str, dict[str, None]] = {}
         """The pods of each claim, and of each Node without one."""
 

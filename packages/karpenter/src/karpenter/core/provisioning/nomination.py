@@ -75,7 +75,7 @@ class NominatedCluster(msgspec.Struct, frozen=True):
     pods: frozenset[str] = frozenset()
 
 
-class Origin(NamedTuple):
+class PodOrigin(NamedTuple):
     """What a pod and the one that is created in its stead have in common."""
 
     namespace: str
@@ -92,7 +92,7 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     """The key of the pod that leaves."""
 
     uid: str
-    origin: Origin
+    origin: PodOrigin
     nomination: Nomination
     left: datetime | None = None
     """When the pod has left, or has begun to; until then no other pod is its successor."""
@@ -209,13 +209,13 @@ def withdraw_claim(claim: NodeClaim) -> tuple[DeleteObject, ...]:
     return (DeleteObject(kind=claim.kind, name=claim.name, uid=claim.metadata.uid, because=because),)
 
 
-def origin_of(pod: Pod) -> Origin | None:
+def origin_of(pod: Pod) -> PodOrigin | None:
     """Return what a pod has in common with its successor; None where no controller creates one."""
     owner = next((each for each in pod.metadata.owner_references if each.controller), None)
     if owner is None:
         return None
     labels = pod.metadata.labels
-    return Origin(pod.namespace, owner.uid, tuple(labels.get(each, "") for each in _REVISIONS))
+    return PodOrigin(pod.namespace, owner.uid, tuple(labels.get(each, "") for each in _REVISIONS))
 
 
 def expect(pod: Pod, nomination: Nomination, now: datetime) -> Expected | None:
