@@ -276,9 +276,12 @@ def _policy(
 
 def _same(parent: str, field: str = "") -> dict[str, Any]:
     """Return the demand that a field stays as it is, whether it is there or not."""
-    path = f"{parent}.?{field}" if field else parent
-    named = f"{parent}.{field}" if field else parent
-    return _demand(f"object.{path} == oldObject.{path}", named)
+    if not field:
+        return _demand(f"object.{parent} == oldObject.{parent}", parent)
+    path = f"{parent}.{field}"
+    # Without optional syntax, which the embedded API server does not read.
+    same = f"has(object.{path}) ? has(oldObject.{path}) && object.{path} == oldObject.{path}"
+    return _demand(f"{same} : !has(oldObject.{path})", path)
 
 
 def _annotations(parent: str, ours: tuple[str, ...]) -> list[dict[str, Any]]:
