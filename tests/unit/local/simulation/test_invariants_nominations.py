@@ -59,7 +59,7 @@ def test_a_pod_that_kube_scheduler_does_not_place_is_not_nominated() -> None:
     """A pod with gates is not looked at."""
 
     def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
-        gates = {"schedulingGates": [{"name": "held"}]}
+        gates: dict[str, Any] = {"schedulingGates": [{"name": "held"}]}
         before, after = nominated(cluster, **gates), nominated(cluster, "a", **gates)
         wrote(cluster, judge, before, after, by=REPLICA)
 

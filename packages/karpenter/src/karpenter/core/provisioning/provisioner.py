@@ -42,6 +42,7 @@ from karpenter.core.model.resources import (
     render_amount,
     render_resources,
 )
+from karpenter.core.provisioning.interchange import interchange
 from karpenter.core.provisioning.nomination import (
     Nomination,
     current_nominations,
@@ -416,6 +417,8 @@ def provision(
     if not pods:
         return decision
     plan = _plan(built, view, policy)
+    if settings.nominate:
+        plan = interchange(plan, cluster.nodes, {pod.key: pod for pod in pods})
     if settings.report:
         plan = msgspec.structs.replace(plan, cost=with_gap_parts(plan.cost, built.problem))
     return _planned(decision, built, view, catalog, pods, plan=plan, now=now, settings=settings)
