@@ -9,6 +9,8 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from karpenter.api.labels import ZONE
+from karpenter.api.node import NodeSpec
 from karpenter.base.queue import WorkQueue
 from karpenter.controllers.nomination import PodNominator, nominates
 from karpenter.core.effects import DeleteObject, NominatePod
@@ -139,7 +141,7 @@ def test_the_successor_of_an_evicted_pod_is_nominated() -> None:
     scene.put(owned("new", **NEW), owned("more", **NEW))
     assert scene.woken == ["default/new"]
     assert scene.written("new", "more") == ["node-1"]
-    assert scene.nominator.moved.keys() == {"default/new"}
+    assert scene.nominator.changed.keys() == {"default/new"}
 
 
 @pytest.mark.parametrize(
@@ -159,6 +161,43 @@ def test_it_is_counted_where_pods_run(name: str, outcome: str, on: bool) -> None
 
     assert scene.counted(outcome) == 1.0
     assert scene.counted("planned") + scene.counted("elsewhere") == 1.0
+
+
+def test_pods_that_are_alike_change_places() -> None:
+    """One that runs where another was planned leaves its own place to that, and counts as planned."""
+    scene = Scene(launched(status=ROOM), THERE, owned("a", **NEW), owned("b", **NEW), owned("c", **NEW))
+    here, there = Nomination("claim-1", scene.clock.now()), Nomination("claim-2", scene.clock.now())
+    scene.nominator.plan({"default/a": here, "default/b": there, "default/c": there})
+    scene.put(bound(owned("b", **NEW)))
+
+    assert scene.nominator.nomination("default/a") == there
+    assert scene.nominator.nomination("default/c") == there
+    assert (scene.counted("planned"), scene.counted("elsewhere")) == (1.0, 0.0)
+
+
+def test_of_pods_that_are_spread_one_of_the_same_zone_gets_the_place() -> None:
+    """The zone is ahead then, and takes no other of them."""
+    zones = {name: {ZONE: f"zone-{name}"} for name in ("a", "b")}
+    nodes = [node(name=name, meta={"labels": labels}) for name, labels in zones.items()]
+    spread = [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}]
+    wide: dict[str, Any] = {**NEW, "spec": {"nodeName": "", "topologySpreadConstraints": spread}}
+    more = node(name="more", meta={"labels": zones["b"]})
+    waits = [owned(name, **wide) for name in ("one", "two", "three")]
+    scene = Scene(*[msgspec.structs.replace(each, spec=NodeSpec()) for each in (*nodes, more)], *waits)
+    now = scene.clock.now()
+    scene.nominator.plan(
+        {
+            "default/one": Nomination("", now, "a"),
+            "default/two": Nomination("", now, "a"),
+            "default/three": Nomination("", now, "b"),
+        }
+    )
+    scene.put(bound(owned("one", **wide), "more"))
+
+    assert scene.nominator.nomination("default/two") == Nomination("", now, "a")
+    assert scene.nominator.nomination("default/three") == Nomination("", now, "a")
+    assert scene.counted("elsewhere") == 1.0
+    assert scene.woken == ["default/three"]
 
 
 def test_pods_that_no_node_was_planned_for_are_not_counted() -> None:

@@ -23,11 +23,13 @@ from karpenter.api.pod import Pod
 from karpenter.core.provisioning.nomination import (
     Expected,
     Nomination,
+    are_alike,
     expect,
     is_over,
     is_unlaunched,
     nominate,
     origin_of,
+    spread_domain,
     successor,
     withdraw_claim,
 )
@@ -101,8 +103,11 @@ class PodNominator:
         self._planned: Mapping[str, Nomination] = {}
         """What the provisioner has decided, by the key of the pod."""
 
-        self._moved: dict[str, Nomination] = {}
-        """Where the successors of evicted pods are to run."""
+        self._changed: dict[str, Nomination] = {}
+        """What has been decided here since: successors of evicted pods, and pods that have changed places."""
+
+        self._successors: dict[str, None] = {}
+        """Pods that were created in the stead of evicted ones."""
 
         self._expected: dict[PodOrigin, list[Expected]] = {}
         self._places: dict[str, dict[str, None]] = {}
@@ -115,15 +120,15 @@ class PodNominator:
         """Those of them that no pod waits for any more."""
 
     @property
-    def moved(self) -> Mapping[str, Nomination]:
-        """Where pods are to run that have come in the stead of evicted ones."""
-        return self._moved
+    def changed(self) -> Mapping[str, Nomination]:
+        """Where pods are to run that have come in the stead of evicted ones, or have changed places."""
+        return self._changed
 
     @property
     def remembered(self) -> int:
         """How many places are remembered: of pods that wait, and of successors that may come."""
         expected = sum(map(len, self._expected.values()))
-        maps = (self._planned, self._moved, self._places, self._bought, self._vacated)
+        maps = (self._planned, self._changed, self._successors, self._places, self._bought, self._vacated)
         return expected + sum(map(len, maps))
 
     def plan(self, nominations: Mapping[str, Nomination]) -> None:
@@ -137,7 +142,7 @@ class PodNominator:
             if known is not None:
                 self._leave_place(key, known)
             if found is not None:
-                self._moved.pop(key, None)
+                self._changed.pop(key, None)
                 self._settle(key, found)
             self._queue.add(key)
 
@@ -189,10 +194,10 @@ class PodNominator:
 
     def nomination(self, key: str) -> Nomination | None:
         """Return where a pod is to run."""
-        planned, moved = self._planned.get(key), self._moved.get(key)
-        if planned is None or moved is None:
-            return planned or moved
-        return max(planned, moved, key=lambda each: each.made)
+        planned, changed = self._planned.get(key), self._changed.get(key)
+        if planned is None or changed is None:
+            return planned or changed
+        return changed if planned.made <= changed.made else planned
 
     async def before_registration(self, claim: NodeClaim) -> None:
         """Nominate a node for its pods before it takes any; what takes longer goes on meanwhile."""
@@ -208,7 +213,7 @@ class PodNominator:
         """Withdraw what was nominated for pods that still wait: nothing would do so later."""
         if not self.on:
             return
-        self._planned, self._moved = {}, {}
+        self._planned, self._changed = {}, {}
         keys = [key for key, pod in self._store.view().pods.items() if _is_open(pod)]
         if keys:
             await asyncio.wait([asyncio.ensure_future(self._try(key)) for key in keys], timeout=CLOSING)
@@ -230,10 +235,10 @@ class PodNominator:
             return
         if pod.spec.node_name:
             if before is None or not before.spec.node_name:
-                self._count(pod)
+                heir = self._count(pod)
                 self._forget(pod.key)
-                if self._vacated:
-                    yield pod.key
+                if heir or self._vacated:
+                    yield heir or pod.key
                 # It may have taken the room of others.
                 yield from self._pods_on(pod.spec.node_name)
             return
@@ -288,26 +293,59 @@ class PodNominator:
             del self._expected[origin]
         if found is not None:
             nomination = msgspec.structs.replace(found.nomination, made=now)
-            self._moved[pod.key] = nomination
+            self._changed[pod.key] = nomination
+            self._successors[pod.key] = None
             self._places.setdefault(nomination.claim or nomination.node, {})[pod.key] = None
 
-    def _count(self, pod: Pod) -> None:
-        """Count whether a pod that was just bound runs where it was planned."""
+    def _count(self, pod: Pod) -> str:
+        """Count whether a pod that was just bound runs where it was planned; return who has its place now."""
         nomination = self.nomination(pod.key)
         if nomination is None or not may_be_nominated(_unbound(pod)):
-            return
-        node = self._node(nomination)
-        is_as_planned = node is not None and node.node is not None and node.name == pod.spec.node_name
-        reason = "disrupted" if pod.key in self._moved else "provisioned"
-        outcome = "planned" if is_as_planned else "elsewhere"
+            return ""
+        node, target = self._node(nomination), self._store.node(pod.spec.node_name)
+        there = target is not None and node is not None and node.name == target.name
+        other, is_same = (None, False) if there or target is None else self._heir(pod, target)
+        reason = "disrupted" if pod.key in self._successors else "provisioned"
+        outcome = "planned" if there or is_same else "elsewhere"
         self._metrics[pods.NOMINATED].add(outcome=outcome, reason=reason)
-        if not is_as_planned:
+        if outcome == "elsewhere":
             place = nomination.claim or nomination.node
             log.debug("pod.elsewhere", pod=pod.key, node=pod.spec.node_name, planned=place, reason=reason)
+        if other is None:
+            return ""
+        self._forget(other)
+        self._changed[other] = msgspec.structs.replace(nomination, made=self._clock.now())
+        self._places.setdefault(nomination.claim or nomination.node, {})[other] = None
+        return other
+
+    def _heir(self, pod: Pod, target: Node) -> tuple[str | None, bool]:
+        """
+        Return the pod that is to have the place of one that runs elsewhere, and whether it was planned there.
+
+        That is one that is like it and was planned to run where it does; or else, for pods that are spread,
+        one that was planned to run in the same domain, which is ahead of the others now.
+        """
+        claims = self._store.claims_of(target.spec.provider_id)
+        for key in self._pods_of(claims[0].name if claims else target.name):
+            if are_alike(pod, self._store.pod(key)):
+                return key, True
+        domain = spread_domain(pod, target.metadata.labels)
+        if not domain:
+            return None, False
+        for key in (*self._planned, *self._changed):
+            other = self._store.pod(key)
+            if other is None or other.spec.node_name or not are_alike(pod, other):
+                continue
+            nomination = self.nomination(key)
+            node = self._node(nomination) if nomination is not None else None
+            if node is not None and spread_domain(pod, node.labels) == domain:
+                return key, False
+        return None, False
 
     def _forget(self, key: str) -> None:
         nomination = self.nomination(key)
-        self._moved.pop(key, None)
+        self._changed.pop(key, None)
+        self._successors.pop(key, None)
         if nomination is not None:
             self._leave_place(key, nomination)
 

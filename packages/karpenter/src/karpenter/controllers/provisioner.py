@@ -207,7 +207,7 @@ class Provisioner:
         )
         memory = self.memory
         if self._nominator is not None:
-            memory = memory.with_nominations(self._nominator.moved)
+            memory = memory.with_nominations(self._nominator.changed)
         self.search = Search(f"{self.decisions:08x}", len(self._waiting), started)
         try:
             decision = await self._worker.run(

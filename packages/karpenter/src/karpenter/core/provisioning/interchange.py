@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.labels import HOSTNAME
-from karpenter.core.provisioning.nomination import PodOrigin, origin_of
+from karpenter.core.provisioning.nomination import PodOrigin, origin_of, spread_key
 from karpenter.core.state.pod import has_dra_requirements, is_owned_by_statefulset
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.problem import Plan
     from karpenter.core.state.statenode import StateNode
 
-_DO_NOT_SCHEDULE: Final = "DoNotSchedule"
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 
@@ -60,7 +59,7 @@ def interchange(plan: Plan, nodes: Sequence[StateNode], pods: Mapping[str, Pod])
     there = _running(nodes, groups.keys())
     changed: dict[str, str] = {}
     for origin, alike in groups.items():
-        key = _spread_key(alike[0])
+        key = spread_key(alike[0])
         domain = {pod.key: labels.get(place[pod.key], {}).get(key, "") for pod in alike}
         changed |= _in_order(alike, domain, _by_domain(there.get(origin.owner, {}), labels, key))
     return _with_changes(plan, changed)
@@ -70,19 +69,11 @@ def _alike(pods: Iterable[Pod]) -> dict[PodOrigin, list[Pod]]:
     """Return the pods that may have each other's places, in the order in which kube-scheduler tries them."""
     found: dict[PodOrigin, list[Pod]] = {}
     for pod in pods:
-        origin = origin_of(pod) if _spread_key(pod) else None
+        origin = origin_of(pod) if spread_key(pod) else None
         # Pods of a StatefulSet have volumes of their own, and so may be bound to zones.
         if origin is not None and not is_owned_by_statefulset(pod) and not has_dra_requirements(pod):
             found.setdefault(origin, []).append(pod)
     return {origin: sorted(alike, key=_turn) for origin, alike in found.items() if len(alike) > 1}
-
-
-def _spread_key(pod: Pod) -> str:
-    """Return the label over whose values a pod must be spread; nothing where it need not be."""
-    for each in pod.spec.topology_spread_constraints:
-        if each.when_unsatisfiable == _DO_NOT_SCHEDULE:
-            return each.topology_key
-    return ""
 
 
 def _turn(pod: Pod) -> tuple[bool, datetime]:

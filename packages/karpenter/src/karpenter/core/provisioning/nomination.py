@@ -32,7 +32,14 @@ from karpenter.core.effects import NOTHING, DeleteObject, NominatePod, Step
 from karpenter.core.model.resources import fits, merge, pod_requests
 from karpenter.core.scheduling.build.virtualpods import is_virtual
 from karpenter.core.state.cluster import ClusterView
-from karpenter.core.state.pod import is_nominated_by_us, is_terminal, is_terminating, may_be_nominated
+from karpenter.core.state.pod import (
+    has_dra_requirements,
+    is_nominated_by_us,
+    is_owned_by_statefulset,
+    is_terminal,
+    is_terminating,
+    may_be_nominated,
+)
 from karpenter.core.state.statenode import StateNode
 
 if TYPE_CHECKING:
@@ -52,6 +59,8 @@ SUCCESSOR_GRACE: Final = timedelta(seconds=60)
 
 # Pods are nominated for twice the batch duration, and at least for this long, as upstream does.
 _SHORTEST: Final = timedelta(seconds=10)
+
+_DO_NOT_SCHEDULE: Final = "DoNotSchedule"
 
 # Labels that tell the revision of a workload that a pod was made from:
 # https://kubernetes.io/docs/reference/labels-annotations-taints/
@@ -216,6 +225,27 @@ def origin_of(pod: Pod) -> PodOrigin | None:
         return None
     labels = pod.metadata.labels
     return PodOrigin(pod.namespace, owner.uid, tuple(labels.get(each, "") for each in _REVISIONS))
+
+
+def are_alike(pod: Pod, other: Pod | None) -> bool:
+    """Whether two pods may have each other's places: one template, and nothing of their own."""
+    origin = origin_of(pod)
+    if origin is None or other is None or other is pod or is_owned_by_statefulset(pod):
+        return False
+    return origin == origin_of(other) and not has_dra_requirements(pod)
+
+
+def spread_key(pod: Pod) -> str:
+    """Return the label over whose values a pod must be spread; nothing where it need not be."""
+    for each in pod.spec.topology_spread_constraints:
+        if each.when_unsatisfiable == _DO_NOT_SCHEDULE:
+            return each.topology_key
+    return ""
+
+
+def spread_domain(pod: Pod, labels: Mapping[str, str]) -> str:
+    """Return the domain of a node for a pod that must be spread; nothing for other pods."""
+    return labels.get(spread_key(pod), "")
 
 
 def expect(pod: Pod, nomination: Nomination, now: datetime) -> Expected | None:

@@ -319,7 +319,7 @@ class ProvisioningMemory(msgspec.Struct, frozen=True, kw_only=True):
         new = {
             key: each
             for key, each in nominations.items()
-            if key not in self.nominations or self.nominations[key].made < each.made
+            if key not in self.nominations or self.nominations[key].made <= each.made
         }
         return msgspec.structs.replace(self, nominations={**self.nominations, **new}) if new else self
 
