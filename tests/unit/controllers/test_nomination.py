@@ -12,13 +12,14 @@ from structlog.testing import capture_logs
 from karpenter.api.labels import ZONE
 from karpenter.api.node import NodeSpec
 from karpenter.base.queue import WorkQueue
-from karpenter.controllers.nomination import PodNominator, nominates
+from karpenter.controllers.nomination import TOGETHER, NodesOfDecision, PodNominator, nominates
 from karpenter.core.effects import DeleteObject, NominatePod
 from karpenter.core.provisioning.nomination import Nomination
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.kube.errors import KubeError, Status, status_error_of
 from karpenter.kube.rest import Request
 from karpenter.telemetry.metrics import Metrics, pods
+from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.controllers.harness import Shell
 from tests.unit.core.lifecycle.objects import at, claim, complete, launched, node, pod
 from tests.unit.core.provisioning.test_nomination import ROOM, THERE, owned, waits
@@ -141,7 +142,7 @@ def test_the_successor_of_an_evicted_pod_is_nominated() -> None:
     scene.put(owned("new", **NEW), owned("more", **NEW))
     assert scene.woken == ["default/new"]
     assert scene.written("new", "more") == ["node-1"]
-    assert scene.nominator.changed.keys() == {"default/new"}
+    assert scene.nominator.changed.keys() == {"default/old", "default/new"}
 
 
 @pytest.mark.parametrize(
@@ -233,6 +234,63 @@ def test_a_node_takes_pods_only_when_its_own_are_nominated() -> None:
     }
 
 
+async def open_after(scene: Scene, pauses: dict[str, float], *, on_the_way: str = "") -> dict[str, float]:
+    """Let the nodes of a decision join after pauses; return when each takes pods."""
+    loop, nodes = asyncio.get_running_loop(), NodesOfDecision()
+    claims = {name: claim(meta={"name": name}) for name in (*pauses, *([on_the_way] if on_the_way else []))}
+    for each in claims.values():
+        scene.nominator.bought(each, nodes)
+    opened = {}
+
+    async def joins(name: str, pause: float) -> None:
+        await asyncio.sleep(pause)
+        await scene.nominator.before_registration(claims[name])
+        opened[name] = loop.time()
+
+    began = loop.time()
+    await asyncio.gather(*(joins(name, pause) for name, pause in pauses.items()))
+    return {name: round(when - began, 3) for name, when in opened.items()}
+
+
+@pytest.mark.parametrize(
+    ("pauses", "on_the_way", "expected"),
+    [
+        pytest.param({"a": 0.0}, "", {"a": 0.0}, id="a node by itself"),
+        pytest.param({"a": 0.0, "b": 0.5}, "", {"a": 0.5, "b": 0.5}, id="one comes soon after the other"),
+        pytest.param({"a": 0.0}, "b", {"a": TOGETHER}, id="another takes longer"),
+        pytest.param(
+            {"a": 0.0, "b": 0.9, "c": 5.0},
+            "",
+            {"a": 1.0, "b": 1.0, "c": 5.0},
+            id="the wait is the first one's",
+        ),
+    ],
+)
+def test_nodes_of_one_decision_take_pods_together(
+    pauses: dict[str, float], on_the_way: str, expected: dict[str, float]
+) -> None:
+    """A pod whose node is not there yet would go to another; but no node waits for long."""
+
+    async def main() -> dict[str, float]:
+        scene = Scene()
+        scene.nominator._clock = VirtualClock()
+        return await open_after(scene, pauses, on_the_way=on_the_way)
+
+    assert run_virtual(main()) == expected
+
+
+def test_a_claim_that_goes_is_not_waited_for() -> None:
+    """Its node will not join."""
+
+    async def main() -> bool:
+        scene, nodes = Scene(launched()), NodesOfDecision()
+        scene.nominator.bought(launched(), nodes)
+        scene.drop(launched())
+        return nodes.complete.is_set()
+
+    assert asyncio.run(main())
+
+
 def test_an_operator_that_ends_withdraws_what_it_nominated() -> None:
     """Nothing would do so later, and Karpenter leaves nominated pods alone."""
     by_scheduler = waits("web-1", nominated="node-1", by="kube-scheduler")
@@ -267,7 +325,7 @@ def test_memory_ends_with_the_pods() -> None:
 def test_a_claim_that_no_pod_waits_for_is_withdrawn(found: NodeClaim, deleted: list[str]) -> None:
     """Once the last of its pods has gone or runs elsewhere, unless it was launched by then."""
     scene = Scene(found, waits("web-0"), waits("web-1"))
-    scene.nominator.bought(found)
+    scene.nominator.bought(found, NodesOfDecision())
     scene.put(found)
     scene.planned("web-0", "web-1")
     scene.put(bound(waits("web-0"), "node-9"))

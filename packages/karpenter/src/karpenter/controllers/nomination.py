@@ -12,6 +12,7 @@ An API server that does not let us write ``status.nominatedNodeName`` is not ask
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
@@ -54,6 +55,9 @@ log = structlog.stdlib.get_logger(__name__)
 REGISTRATION_WAIT: Final = 1.0
 """Seconds that the registration of a node waits for the nominations of its pods at most."""
 
+TOGETHER: Final = 1.0
+"""Seconds that the first node of a decision waits for the others at most before it takes pods."""
+
 CLOSING: Final = 2.0
 """Seconds for which nominations are withdrawn when the operator ends."""
 
@@ -73,6 +77,22 @@ async def nominates(setting: str, client: Client) -> bool:
         log.warning("pods.not_nominated", error=str(error), hint="set nominate-pods to true or false")
         return False
     return tuple(int(part) if part.isdigit() else 0 for part in version.split(".")) >= SINCE
+
+
+class NodesOfDecision:
+    """The claims of one decision whose nodes have not joined yet."""
+
+    def __init__(self) -> None:
+        self.left: dict[str, None] = {}
+        self.until: float | None = None
+        """Since the first has joined, when the others are waited for no longer."""
+
+        self.complete = asyncio.Event()
+
+    def remove(self, claim: str) -> None:
+        self.left.pop(claim, None)
+        if not self.left:
+            self.complete.set()
 
 
 class PodNominator:
@@ -119,6 +139,9 @@ class PodNominator:
         self._vacated: dict[str, None] = {}
         """Those of them that no pod waits for any more."""
 
+        self._decisions: dict[str, NodesOfDecision] = {}
+        """The decision of each claim whose node has not joined yet."""
+
     @property
     def changed(self) -> Mapping[str, Nomination]:
         """Where pods are to run that have come in the stead of evicted ones, or have changed places."""
@@ -128,14 +151,22 @@ class PodNominator:
     def remembered(self) -> int:
         """How many places are remembered: of pods that wait, and of successors that may come."""
         expected = sum(map(len, self._expected.values()))
-        maps = (self._planned, self._changed, self._successors, self._places, self._bought, self._vacated)
+        maps = (
+            self._planned,
+            self._changed,
+            self._successors,
+            self._places,
+            self._bought,
+            self._vacated,
+            self._decisions,
+        )
         return expected + sum(map(len, maps))
 
     def plan(self, nominations: Mapping[str, Nomination]) -> None:
         """Take note of what the provisioner has decided."""
         self._clean_up()
         before, self._planned = self._planned, nominations
-        for key in before.keys() | nominations.keys():
+        for key in {**before, **nominations}:
             found, known = nominations.get(key), before.get(key)
             if found == known:
                 continue
@@ -146,14 +177,18 @@ class PodNominator:
                 self._settle(key, found)
             self._queue.add(key)
 
-    def bought(self, claim: NodeClaim) -> None:
+    def bought(self, claim: NodeClaim, nodes: NodesOfDecision) -> None:
         """Take note of a claim that was created for nothing but the pods that are planned to run on it."""
         self._bought[claim.name] = None
+        self._decisions[claim.name] = nodes
+        nodes.left[claim.name] = None
 
     def move(self, nominations: Mapping[str, Nomination]) -> None:
         """Take note of where the pods of a command are to run once they are evicted."""
         for key, each in nominations.items():
             self._settle(key, each)
+            # The provisioner looks for a place for every pod of a node that goes: these have one.
+            self._changed[key] = each
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the pods to look at after an event."""
@@ -170,6 +205,8 @@ class PodNominator:
         if isinstance(item, NodeClaim):
             if not is_there or not is_unlaunched(item):
                 self._bought.pop(item.name, None)
+            if not is_there or item.metadata.deletion_timestamp is not None:
+                self._joined(item.name)
             known_claim = before if isinstance(before, NodeClaim) else None
             if is_there and known_claim is not None and _progress(known_claim) == _progress(item):
                 return ()
@@ -200,14 +237,33 @@ class PodNominator:
         return changed if planned.made <= changed.made else planned
 
     async def before_registration(self, claim: NodeClaim) -> None:
-        """Nominate a node for its pods before it takes any; what takes longer goes on meanwhile."""
-        keys = tuple(self._pods_of(claim.name)) if self.on else ()
-        if not keys:
+        """
+        Nominate a node for its pods before it takes any, and wait a moment for the other nodes of the decision.
+
+        A pod whose own node takes no pods yet goes to any other that has room. What takes longer goes on
+        meanwhile.
+        """
+        tasks = [asyncio.ensure_future(self._try(key)) for key in self._pods_of(claim.name) if self.on]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=REGISTRATION_WAIT)
+            for each in late:
+                each.cancel()
+        nodes = self._joined(claim.name)
+        if nodes is None or nodes.complete.is_set() or not self.on:
             return
-        tasks = [asyncio.ensure_future(self._try(key)) for key in keys]
-        _, late = await asyncio.wait(tasks, timeout=REGISTRATION_WAIT)
-        for each in late:
-            each.cancel()
+        now = self._clock.monotonic()
+        if nodes.until is None:
+            nodes.until = now + TOGETHER
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, nodes.until - now)):
+                await nodes.complete.wait()
+
+    def _joined(self, claim: str) -> NodesOfDecision | None:
+        """Take note that the node of a claim has joined, or will not; return the nodes that came with it."""
+        nodes = self._decisions.pop(claim, None)
+        if nodes is not None:
+            nodes.remove(claim)
+        return nodes
 
     async def close(self) -> None:
         """Withdraw what was nominated for pods that still wait: nothing would do so later."""
@@ -263,6 +319,8 @@ class PodNominator:
 
     def _clean_up(self) -> None:
         """Forget the places of pods that are gone and have had no successor in time."""
+        for key in [key for key in self._changed if self._store.pod(key) is None]:
+            del self._changed[key]
         now, waiting = self._clock.now(), self._expected
         self._expected = {}
         for origin, found in waiting.items():

@@ -24,6 +24,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.base.batcher import Batcher, BatchWindow
+from karpenter.controllers.nomination import NodesOfDecision, PodNominator
 from karpenter.core.events import listing
 from karpenter.core.provisioning.nomination import is_node_coming
 from karpenter.core.provisioning.provisioner import (
@@ -44,12 +45,11 @@ from karpenter.kube.errors import KubeError
 from karpenter.telemetry.metrics import Metrics, scheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.controllers.controller import Executor, PoolCatalogs
-    from karpenter.controllers.nomination import PodNominator
     from karpenter.controllers.perform import Performer
     from karpenter.core.effects import CreateClaim
 
@@ -223,15 +223,12 @@ class Provisioner:
         await self._performer.perform(decision.effects)
         # The names of claims come from the API server (generateName), so all can be created at once:
         # https://kubernetes.io/docs/reference/using-api/api-concepts/
-        virtual = decision.virtual.keys()
-        await asyncio.gather(
-            *(
-                self._create(each, decision.plan.because, is_buffered=not virtual.isdisjoint(each.pods))
-                for each in decision.claims
-            )
-        )
+        nodes = NodesOfDecision()
+        await asyncio.gather(*(self._create(each, decision, nodes) for each in decision.claims))
 
-    async def _create(self, effect: CreateClaim, because: Mapping[str, str], *, is_buffered: bool) -> None:
+    async def _create(
+        self, effect: CreateClaim, decision: ProvisioningDecision, nodes: NodesOfDecision
+    ) -> None:
         """Create one claim, unless the cluster has changed so that it may not be; tell its pods why."""
         name, view = effect.claim.metadata.labels[NODEPOOL], self._store.view()
         # Other claims may have been created since the decision, and a limit must hold for all of them:
@@ -245,12 +242,13 @@ class Provisioner:
         except KubeError as error:
             log.warning("nodeclaim.not_created", nodepool=name, because=str(error))
             return
+        is_buffered = not decision.virtual.keys().isdisjoint(effect.pods)
         self._remember(
             self.memory.with_claim(claim, pods.values(), self._clock.now(), is_buffered=is_buffered)
         )
         if self._nominator is not None and not is_buffered:
-            self._nominator.bought(claim)
-        await self._performer.perform(nomination_events(claim, pods, because))
+            self._nominator.bought(claim, nodes)
+        await self._performer.perform(nomination_events(claim, pods, decision.plan.because))
 
     def _remember(self, memory: ProvisioningMemory) -> None:
         self.memory = memory

@@ -118,7 +118,7 @@ def keep_nominations(
     by_place: dict[tuple[str, str], list[Pod]] = {}
     for pod in waiting if nominations else ():
         nomination = nominations.get(pod.key)
-        if nomination is not None and not is_virtual(pod) and _holds(nomination, view, now):
+        if nomination is not None and not is_virtual(pod) and _holds(nomination, pod, view, now):
             by_place.setdefault((nomination.claim, nomination.node), []).append(pod)
     if not by_place:
         return NominatedCluster(view, tuple(nodes))
@@ -284,11 +284,12 @@ def _place_of(node: StateNode) -> tuple[str, str]:
     return (node.claim.name, "") if node.claim is not None else ("", node.name)
 
 
-def _holds(nomination: Nomination, view: ClusterView, now: datetime) -> bool:
+def _holds(nomination: Nomination, pod: Pod, view: ClusterView, now: datetime) -> bool:
     claim = view.claims.get(nomination.claim)
     if nomination.claim and (claim is None or claim.name in view.marked):
         return False
-    ends = _end(nomination, claim)
+    # A pod that has not left its old node yet may take its time.
+    ends = _end(nomination, claim) if not pod.spec.node_name else None
     return ends is None or now < ends
 
 
