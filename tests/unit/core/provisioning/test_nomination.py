@@ -77,12 +77,15 @@ def written(due: Step) -> list[str]:
 
 
 def test_a_pod_is_nominated_for_the_node_that_it_was_given() -> None:
-    """The write holds only for the version of the pod that the decision was made about."""
+    """The write holds only for the pod that the decision was made about."""
     due = nominate(waits(), PLANNED, starting(), [], NOW)
 
     assert due.effects == (
         NominatePod(
-            pod="default/web-0", node="node-1", version="7", because="it is planned to run on node node-1"
+            pod="default/web-0",
+            uid="web-0-uid",
+            node="node-1",
+            because="it is planned to run on node node-1",
         ),
     )
 

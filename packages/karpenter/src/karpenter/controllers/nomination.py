@@ -238,7 +238,7 @@ class PodNominator:
 
     async def before_registration(self, claim: NodeClaim) -> None:
         """
-        Nominate a node for its pods before it takes any, and wait a moment for the other nodes of the decision.
+        Nominate a node for its pods before it takes any, and wait a moment for others of the decision.
 
         A pod whose own node takes no pods yet goes to any other that has room. What takes longer goes on
         meanwhile.

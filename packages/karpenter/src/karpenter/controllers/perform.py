@@ -43,7 +43,7 @@ from karpenter.core.effects import (
 )
 from karpenter.core.lifecycle.launch import failure_facts, launch_facts
 from karpenter.kube import rest
-from karpenter.kube.errors import Conflict, NotFound
+from karpenter.kube.errors import Conflict, Invalid, NotFound
 from karpenter.kube.recorder import RecordedEvent, Recorder
 from karpenter.kube.rest import MergePatch, Preconditions, named, target_of
 from karpenter.telemetry.metrics import (
@@ -255,15 +255,16 @@ class Performer:
 
     async def _nominate_pod(self, effect: NominatePod) -> bool:
         namespace, _, name = effect.pod.partition("/")
+        meta = {"name": name, "namespace": namespace, "uid": effect.uid}
+        status = {"nominatedNodeName": effect.node} if effect.node else {}
         try:
-            changed = await self._nominations.patch(
-                Pod,
-                name,
-                MergePatch({"status": {"nominatedNodeName": effect.node or None}}, effect.version),
-                namespace=namespace,
-                subresource="status",
+            # Server-side apply: kube-scheduler writes to the status of pods that wait all the time, so that a
+            # write to one version of it often comes too late; and what another client has set is a conflict.
+            changed = await self._nominations.apply(
+                Pod, {"metadata": meta, "status": status}, subresource="status", force=False
             )
-        except NotFound:
+        # It is gone, is another by now, or was bound meanwhile.
+        except (NotFound, Invalid):
             return False
         self._watches.observe(Pod, changed)
         log.debug("pod.nominated", pod=effect.pod, node=effect.node, because=effect.because)

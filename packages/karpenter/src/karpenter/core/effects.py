@@ -125,13 +125,13 @@ class Nominate(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="e
 
 
 class NominatePod(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
-    """Tell kube-scheduler on which node a pod is planned to run, if the pod still is at that version."""
+    """Tell kube-scheduler on which node a pod is planned to run, unless another client has told it."""
 
     pod: str
     node: str
     """Empty to withdraw what we have told it."""
 
-    version: str
+    uid: str
     because: str
 
 

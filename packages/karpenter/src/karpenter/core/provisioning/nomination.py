@@ -328,7 +328,7 @@ def _withdraw(pod: Pod, because: str) -> tuple[NominatePod, ...]:
 
 
 def _write(pod: Pod, node: str, because: str) -> NominatePod:
-    return NominatePod(pod=pod.key, node=node, version=pod.metadata.resource_version, because=because)
+    return NominatePod(pod=pod.key, uid=pod.metadata.uid, node=node, because=because)
 
 
 def _at(pod: Pod, node: str) -> Pod:
