@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from karpenter.api.labels import DISRUPTED
+from karpenter.api.labels import DISRUPTED, UNREGISTERED
 from karpenter.api.meta import is_status_condition_true, status_condition_since
 from karpenter.core.effects import NOTHING, DeleteObject, NominatePod, Step
 from karpenter.core.model.resources import fits, merge, pod_requests
@@ -182,13 +182,19 @@ def is_node_coming(nomination: Nomination | None, claim: NodeClaim | None) -> bo
 
 
 def nominate(
-    pod: Pod, nomination: Nomination | None, node: StateNode | None, beside: Sequence[Pod], now: datetime
+    pod: Pod,
+    nomination: Nomination | None,
+    node: StateNode | None,
+    beside: Sequence[Pod],
+    now: datetime,
+    *,
+    opens: bool = False,
 ) -> Step:
     """
     Return what kube-scheduler is told about a pod.
 
     `node` is the node that the pod was nominated for, while there is one; `beside` are the pods that are
-    nominated for it too, and wait.
+    nominated for it too, and wait; `opens` says that it is about to take pods.
     """
     if not may_be_nominated(pod):
         return NOTHING
@@ -198,7 +204,7 @@ def nominate(
     if ends is not None and ends <= now:
         return Step(effects=_withdraw(pod, "kube-scheduler has not bound it in time"))
     again = (ends - now).total_seconds() if ends is not None else None
-    if problem := _unusable(pod, node, beside):
+    if problem := _unusable(pod, node, beside, opens=opens):
         return Step(effects=_withdraw(pod, problem), again=again)
     if pod.status.nominated_node_name == node.name:
         return Step(again=again)
@@ -230,9 +236,19 @@ def origin_of(pod: Pod) -> PodOrigin | None:
 def are_alike(pod: Pod, other: Pod | None) -> bool:
     """Whether two pods may have each other's places: one template, and nothing of their own."""
     origin = origin_of(pod)
-    if origin is None or other is None or other is pod or is_owned_by_statefulset(pod):
+    if origin is None or other is None or other is pod or not has_no_own(pod):
         return False
-    return origin == origin_of(other) and not has_dra_requirements(pod)
+    return origin == origin_of(other)
+
+
+def has_no_own(pod: Pod) -> bool:
+    """Whether a pod has no volumes or devices of its own, which may bind it to a zone."""
+    return not is_owned_by_statefulset(pod) and not has_dra_requirements(pod)
+
+
+def is_withdrawn(before: Pod, pod: Pod) -> bool:
+    """Whether our nomination of a pod was withdrawn, as kube-scheduler does when it fits nowhere."""
+    return is_nominated_by_us(before) and not pod.status.nominated_node_name
 
 
 def spread_key(pod: Pod) -> str:
@@ -305,10 +321,13 @@ def _end(nomination: Nomination, claim: NodeClaim | None) -> datetime | None:
     return max(complete, nomination.made) + BINDING_GRACE
 
 
-def _unusable(pod: Pod, node: StateNode, beside: Iterable[Pod]) -> str:
+def _unusable(pod: Pod, node: StateNode, beside: Iterable[Pod], *, opens: bool) -> str:
     """Return why a pod cannot come to the node that it was nominated for; nothing if it can."""
     if node.node is None:
-        return "its node has no name yet"
+        return "its node has not joined yet"
+    # kube-scheduler tries the pod with every node that joins, and withdraws what is too early.
+    if not opens and any(taint.key == UNREGISTERED for taint in node.node.spec.taints):
+        return f"node {node.name} takes no pods yet"
     if node.is_deleting or any(taint.key == DISRUPTED for taint in node.node.spec.taints):
         return f"node {node.name} is being disrupted"
     # kube-scheduler counts every nominated pod when it tries one of them: of pods that do not fit together,
