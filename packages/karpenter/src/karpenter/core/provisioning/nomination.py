@@ -246,11 +246,6 @@ def has_no_own(pod: Pod) -> bool:
     return not is_owned_by_statefulset(pod) and not has_dra_requirements(pod)
 
 
-def is_withdrawn(before: Pod, pod: Pod) -> bool:
-    """Whether our nomination of a pod was withdrawn, as kube-scheduler does when it fits nowhere."""
-    return is_nominated_by_us(before) and not pod.status.nominated_node_name
-
-
 def spread_key(pod: Pod) -> str:
     """Return the label over whose values a pod must be spread; nothing where it need not be."""
     for each in pod.spec.topology_spread_constraints:
