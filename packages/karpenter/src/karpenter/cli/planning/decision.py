@@ -27,6 +27,7 @@ from karpenter.core.provisioning.provisioner import (
 )
 from karpenter.core.scheduling.build.build import overlaid_catalog
 from karpenter.core.scheduling.problem import Plan, Refusal
+from karpenter.core.scheduling.proof.gap import solve_and_explain_gap
 from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import state_nodes
 from karpenter.operator.options import Settings, disruption_context, provisioning_settings
@@ -94,6 +95,7 @@ def decide(
         ProvisioningMemory(),
         now=now,
         settings=msgspec.structs.replace(settings.provisioning, report=True),
+        solver=solve_and_explain_gap,
     )
     return PlanDecision(
         provisioning=found,

@@ -19,7 +19,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karpenter.core.scheduling.price.columns import PatternProblem
+    from karpenter.core.scheduling.price.whole import PatternProblem
 
 STARTS: Final = 8
 """Assignments of pods that are improved at once."""

@@ -10,11 +10,13 @@ import highspy
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.price import columns, machines
-from karpenter.core.scheduling.price.columns import Bin, ColumnProgram, PatternProblem, PatternSearch
-from karpenter.core.scheduling.price.divided import DomainSplit, least_divided, least_in_each, most_divided
+from karpenter.core.scheduling.price.divided import DomainSplit, most_divided
 from karpenter.core.scheduling.price.linear import library
-from karpenter.core.scheduling.price.machines import MachineSearch
+from karpenter.core.scheduling.price.whole import Bin, PatternProblem
+from karpenter.core.scheduling.proof import columns, machines
+from karpenter.core.scheduling.proof.bound import least_divided, least_in_each
+from karpenter.core.scheduling.proof.columns import ColumnProgram, PatternSearch
+from karpenter.core.scheduling.proof.machines import MachineSearch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Plans, bounds and work of many small batches are those that are recorded."""
+"""Plans and bounds of many small batches are those that are recorded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.scheduling.price.recorded import ANY, BATCHES, found, recorded
+from tests.unit.core.scheduling.proof.recorded import ANY, BATCHES, found, recorded
 
 
 def differences(before: Any, after: Any, path: str = "") -> list[str]:
@@ -28,7 +28,7 @@ def differences(before: Any, after: Any, path: str = "") -> list[str]:
 
 @pytest.mark.parametrize("name", BATCHES)
 def test_recorded_batch(name: str) -> None:
-    """A batch is served by the machines, at the prices, and with the work that are recorded for it."""
+    """A batch is served by the machines, at the prices and with the bound that are recorded for it."""
     assert differences(recorded()[name], found(name)) == []
 
 

@@ -11,16 +11,19 @@ import pytest
 from karpenter.api.labels import INSTANCE_TYPE
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.price import exact, machines
+from karpenter.core.scheduling.price import repack
 from karpenter.core.scheduling.price.bound import counted_capacity, placed_counts
-from karpenter.core.scheduling.price.columns import Bin, Pattern, PatternProblem, replaceable_pairs
-from karpenter.core.scheduling.price.exact import pattern_problem
-from karpenter.core.scheduling.price.fitting import PROGRAM, Solution
-from karpenter.core.scheduling.price.machines import MachineSearch, combined_row
+from karpenter.core.scheduling.price.repack import pattern_problem
+from karpenter.core.scheduling.price.whole import Bin, Pattern, PatternProblem, Solution
 from karpenter.core.scheduling.problem import Options, Pool, Problem
-from karpenter.core.scheduling.solve import search, solve
+from karpenter.core.scheduling.proof import machines
+from karpenter.core.scheduling.proof.columns import replaceable_pairs
+from karpenter.core.scheduling.proof.fitting import PROGRAM
+from karpenter.core.scheduling.proof.machines import MachineSearch, combined_row
+from karpenter.core.scheduling.proof.prove import solve_and_prove
+from karpenter.core.scheduling.solve import search
 from karpenter_local.testing.builders import instance_type, offering, pod, pool, problem, replicas
-from tests.unit.core.scheduling.price.test_columns import assigned, drawn
+from tests.unit.core.scheduling.proof.test_columns import assigned, drawn
 
 SEEDS = [*range(5), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 120))]
 
@@ -448,7 +451,7 @@ def test_more_values_than_there_are_leave_nothing_to_count() -> None:
     """Where no claim can have so much choice, nothing is known about its room."""
     scheduler, _ = search(choice(4))
 
-    assert np.isinf(exact._with_choice(scheduler, scheduler.templates[0])).all()
+    assert np.isinf(repack._with_choice(scheduler, scheduler.templates[0])).all()
 
 
 def test_what_counts_against_limits() -> None:
@@ -465,5 +468,5 @@ def test_what_counts_against_limits() -> None:
     assert counted_capacity(scheduler.templates[0]).tolist() == [[2000, 1], [4000, 1]]
     given, _ = pattern_problem(scheduler, placed_counts(scheduler, left))
     assert [limit for _, limit in given.limits] == [4000.0, 3.0]
-    assert solve(free).cost.optimal
-    assert solve(tight).cost.optimal
+    assert solve_and_prove(free).cost.optimal
+    assert solve_and_prove(tight).cost.optimal

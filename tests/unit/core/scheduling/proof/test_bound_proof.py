@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter.api.labels import HOSTNAME, INSTANCE_TYPE
-from karpenter.core.scheduling.price import bound
-from karpenter.core.scheduling.price.bound import Item, Market, lower_bound, market
-from karpenter.core.scheduling.solve import search, solve
+from karpenter.core.scheduling.proof import bound
+from karpenter.core.scheduling.proof.bound import lower_bound
+from karpenter.core.scheduling.proof.prove import solve_and_prove
+from karpenter.core.scheduling.solve import search
 from karpenter_local.testing.builders import (
     affinity_term,
     instance_type,
@@ -25,7 +26,6 @@ from karpenter_local.testing.builders import (
 )
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.problem import Problem
 
 CHEAP = instance_type("cheap", cpu=4, memory=8, price=0.10)
@@ -126,29 +126,7 @@ def test_many_different_sets_of_offerings_are_joined(monkeypatch: pytest.MonkeyP
 
     joined = bound_of(given)
 
-    assert 0 < joined < exact <= solve(given).cost.hourly
-
-
-def test_what_was_proved_while_packing_is_not_proved_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pods that were packed by price as they are have their bound from there, unless there is free room."""
-    given = problem(replicas(pod("a", cpu="1"), 20), pools=[pool("p", CHEAP, DEAR)])
-    there = problem(
-        replicas(pod("a", cpu="1"), 20),
-        pools=[pool("p", CHEAP, DEAR)],
-        nodes=[node("n", free={"cpu": "3", "memory": "4Gi", "pods": "10"})],
-    )
-    plain = bound_of(given)
-    asked: list[int] = []
-
-    def counted(items: list[Item], counts: list[int], templates: list[Template]) -> Market:
-        asked.append(sum(counts))
-        return market(items, counts, templates)
-
-    monkeypatch.setattr(bound, "market", counted)
-
-    assert (bound_of(given), asked) == (plain, [])
-    assert bound_of(there) < plain
-    assert asked == [20]  # all of them; those that the node does not hold were packed by price
+    assert 0 < joined < exact <= solve_and_prove(given).cost.hourly
 
 
 def test_pods_that_fit_no_node_are_bought_however_much_room_there_is() -> None:
@@ -171,7 +149,7 @@ def test_pods_that_keep_apart_have_a_bound_without_the_library(monkeypatch: pyte
     apart = [affinity_term(HOSTNAME, app="a")]
     given = problem(replicas(pod("a", cpu="1", app="a", apart=apart), 4), pools=[pool("p", CHEAP, DEAR)])
 
-    cost = solve(given).cost
+    cost = solve_and_prove(given).cost
 
     assert 0 < cost.lower_bound <= cost.hourly
     assert cost.method == "equal values for all machines"

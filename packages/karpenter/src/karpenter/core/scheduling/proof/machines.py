@@ -14,29 +14,28 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from karpenter.core.scheduling.price.columns import (
+from karpenter.core.scheduling.price.linear import LinearProgram, library
+from karpenter.core.scheduling.price.whole import CHEAPER, PatternProblem, Solution
+from karpenter.core.scheduling.proof.bound import worth_of_pods
+from karpenter.core.scheduling.proof.columns import (
     ColumnProgram,
     LinearSolution,
-    PatternProblem,
     PatternSearch,
     mixes,
     replaceable_pairs,
 )
-from karpenter.core.scheduling.price.divided import worth_of_pods
-from karpenter.core.scheduling.price.fitting import (
+from karpenter.core.scheduling.proof.fitting import (
     AT_ONCE,
     PROGRAM,
     SOON,
     TRIALS,
     Alike,
-    Solution,
     exchanged,
     large_on_machines,
     on_machines,
     packed_at_random,
     shortfall,
 )
-from karpenter.core.scheduling.price.linear import LinearProgram, library
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,10 +43,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-TOLERANCE: Final = 1e-6
-"""Prices closer than this share of each other are equal; the integer program is not more exact."""
-
-CHEAPER: Final = 1 - TOLERANCE
 _EXCHANGES: Final = 40
 _MORE_EXCHANGES: Final = 150
 """Rounds in which pods are exchanged between machines that divisible pods fit on."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.price import exchange as exchange_module
-from karpenter.core.scheduling.price.columns import Bin, PatternProblem
-from karpenter.core.scheduling.price.exchange import STARTS, Exchange, rounded
+from karpenter.core.scheduling.price.whole import Bin, PatternProblem
+from karpenter.core.scheduling.proof import exchange as exchange_module
+from karpenter.core.scheduling.proof.exchange import STARTS, Exchange, rounded
 
 
 def begun(given: PatternProblem, holds: list[list[int]], cap: list[list[int]] | None = None) -> Exchange:

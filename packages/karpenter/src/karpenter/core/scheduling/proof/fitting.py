@@ -20,9 +20,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from karpenter.core.scheduling.price.columns import Pattern, PatternProblem, served_rows
-from karpenter.core.scheduling.price.exchange import Exchange, rounded
 from karpenter.core.scheduling.price.linear import LinearProgram, library
+from karpenter.core.scheduling.price.whole import Pattern, PatternProblem, Solution
+from karpenter.core.scheduling.proof.columns import served_rows
+from karpenter.core.scheduling.proof.exchange import Exchange, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,17 +73,6 @@ _SHORT: Final = 1e-6
 
 _EQUAL: Final = 1e-12
 _TINY: Final = 1e-300
-
-
-class Solution(msgspec.Struct, frozen=True):
-    """Whole pods on whole machines."""
-
-    cost: float
-    patterns: tuple[Pattern, ...]
-    """The pods of each machine."""
-
-    divided: tuple[tuple[int, ...], ...] = ()
-    """Pods in each domain, per split."""
 
 
 _NOTHING: Final = Solution(np.inf, ())

@@ -15,12 +15,12 @@ import msgspec
 
 from karpenter.api.pod import Pod, PodAffinity, PodSpec
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.solve import solve
+from karpenter.core.scheduling.proof.prove import solve_and_prove
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter.core.scheduling.problem import Cost, Pool, Problem
+    from karpenter.core.scheduling.problem import Cost, Plan, Pool, Problem
 
 _WORTH_TELLING: Final = 0.01
 """The least gap that is explained."""
@@ -28,6 +28,12 @@ _WORTH_TELLING: Final = 0.01
 _LEAST_PART: Final = 0.001
 _PODS: Final = 2000
 """Above this many pods, solving again takes too long."""
+
+
+def solve_and_explain_gap(problem: Problem) -> Plan:
+    """Return a plan with its bound, and with what makes the gap between them."""
+    plan = solve_and_prove(problem)
+    return msgspec.structs.replace(plan, cost=with_gap_parts(plan.cost, problem))
 
 
 def with_gap_parts(cost: Cost, problem: Problem) -> Cost:
@@ -38,7 +44,7 @@ def with_gap_parts(cost: Cost, problem: Problem) -> Cost:
     for name, without in _KINDS.items():
         relaxed = without(problem)
         if relaxed is not None:
-            part = cost.gap - solve(relaxed).cost.gap
+            part = cost.gap - solve_and_prove(relaxed).cost.gap
             if part >= _LEAST_PART:
                 found.append((name, part))
     found.sort(key=lambda each: -each[1])

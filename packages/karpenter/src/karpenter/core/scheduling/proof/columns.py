@@ -21,12 +21,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from karpenter.core.scheduling.price.bound import Market
-from karpenter.core.scheduling.price.divided import DomainSplit, least_in_each, worth_of_pods
 from karpenter.core.scheduling.price.linear import LinearProgram
+from karpenter.core.scheduling.proof.bound import least_in_each, worth_of_pods
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from karpenter.core.scheduling.price.whole import PatternProblem
 
 _ROUNDS: Final = 120
 """Times that the linear program is solved at most for one bound."""
@@ -63,54 +64,6 @@ _WITH_GAIN: Final = 1 + _GAIN
 
 _NEAR: Final = 0.1
 """How far a bound may be below the cost, as a share of how far that is below what is enough."""
-
-
-class Bin(msgspec.Struct, frozen=True):
-    """A machine that can be bought any number of times, or the room of a node that is there once."""
-
-    room: tuple[int, ...]
-    price: float
-    items: tuple[int, ...]
-    """The items that may use it."""
-
-    once: bool = False
-
-
-class PatternProblem(msgspec.Struct, frozen=True):
-    """What whole machines have to serve."""
-
-    count: tuple[int, ...]
-    """Pods per item; of an item of a split the most that it can have."""
-
-    want: tuple[tuple[int, ...], ...]
-    cap: tuple[int, ...]
-    """How many pods of an item may share a machine."""
-
-    bins: tuple[Bin, ...]
-    splits: tuple[DomainSplit, ...] = ()
-    supply: Market | None = None
-    """The market behind the machines that can be bought."""
-
-    where: tuple[tuple[tuple[int, ...], str, str], ...] = ()
-    """The classes of each item, and the topology key and domain of a part of a split."""
-
-    limits: tuple[tuple[tuple[float, ...], float], ...] = ()
-    """What each machine counts against a limit, and the limit."""
-
-    @property
-    def counted(self) -> NDArray[np.float64]:
-        """What each machine counts against each limit: ``counted[limit, machine]``."""
-        weights = np.array([weights for weights, _ in self.limits], np.float64)
-        return weights.reshape(len(self.limits), len(self.bins))
-
-
-class Pattern(msgspec.Struct, frozen=True):
-    """Pods that share a machine: how many of each item, and the cheapest machine for them."""
-
-    holds: tuple[int, ...]
-    price: float
-    bin: int
-    once: bool = False
 
 
 def served_rows(

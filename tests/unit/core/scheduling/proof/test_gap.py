@@ -7,11 +7,10 @@ import pytest
 
 from karpenter.api.labels import HOSTNAME, INSTANCE_TYPE, ZONE
 from karpenter.api.pod import Affinity
-from karpenter.core.scheduling import gap
-from karpenter.core.scheduling.gap import with_gap_parts
-from karpenter.core.scheduling.price import exact
 from karpenter.core.scheduling.problem import Cost, Problem
-from karpenter.core.scheduling.solve import solve
+from karpenter.core.scheduling.proof import exact, gap
+from karpenter.core.scheduling.proof.gap import with_gap_parts
+from karpenter.core.scheduling.proof.prove import solve_and_prove
 from karpenter_local.testing.builders import (
     affinity_term,
     instance_type,
@@ -55,7 +54,7 @@ def together(**rules: object) -> Problem:
 )
 def test_a_kind_of_constraint_makes_the_gap(name: str, given: Problem) -> None:
     """The kind without which the plan is proved cheapest makes the whole gap."""
-    cost = solve(given).cost
+    cost = solve_and_prove(given).cost
     assert cost.gap > 0.01
 
     found = with_gap_parts(cost, given)
@@ -90,10 +89,10 @@ def test_what_the_bound_of_large_problems_leaves_out(
     name: str, given: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Limits and minValues make a gap where a problem is not small enough to be solved exactly."""
-    assert solve(given).cost.optimal
+    assert solve_and_prove(given).cost.optimal
     monkeypatch.setattr(exact, "_PODS", 0)
     monkeypatch.setattr(exact, "_CLASSES", 0)
-    cost = solve(given).cost
+    cost = solve_and_prove(given).cost
     assert cost.gap > 0.01
 
     found = with_gap_parts(cost, given)
@@ -108,7 +107,7 @@ def test_a_constraint_that_makes_nothing_of_the_gap_is_not_named() -> None:
     given = together(apart=[affinity_term(HOSTNAME, app=BOTH)])
     wide = msgspec.structs.replace(given, pools=(pool("p", SMALL, LARGE, limits={"cpu": "1000"}),))
 
-    found = with_gap_parts(solve(wide).cost, wide)
+    found = with_gap_parts(solve_and_prove(wide).cost, wide)
 
     assert [name for name, _ in found.gap_parts] == ["pod anti-affinity"]
 
@@ -143,12 +142,12 @@ def test_many_pods_are_not_solved_again(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_gap_of_one_percent_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     """The least gap that is explained is explained, with as many pods as are solved again."""
     given = together(apart=[affinity_term(HOSTNAME, app=BOTH)])
-    cost = solve(given).cost
+    cost = solve_and_prove(given).cost
     monkeypatch.setattr(gap, "_WORTH_TELLING", cost.gap)
     monkeypatch.setattr(gap, "_PODS", len(given.pods))
     relaxed = gap._KINDS["pod anti-affinity"](given)
     assert relaxed is not None
-    part = cost.gap - solve(relaxed).cost.gap
+    part = cost.gap - solve_and_prove(relaxed).cost.gap
     monkeypatch.setattr(gap, "_LEAST_PART", part)
 
     assert [name for name, _ in with_gap_parts(cost, given).gap_parts] == ["pod anti-affinity"]
@@ -162,7 +161,7 @@ def test_the_largest_part_comes_first() -> None:
         together(apart=[affinity_term(HOSTNAME, app=BOTH)]),
         pools=(pool("p", SMALL, LARGE, HUGE, limits={"nodes": "2"}, min_values={INSTANCE_TYPE: 2}),),
     )
-    cost = msgspec.structs.replace(solve(given).cost, lower_bound=1e-3)
+    cost = msgspec.structs.replace(solve_and_prove(given).cost, lower_bound=1e-3)
 
     parts = [part for _, part in with_gap_parts(cost, given).gap_parts]
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.price import columns
-from karpenter.core.scheduling.price.columns import Bin, ColumnProgram, PatternProblem, PatternSearch
 from karpenter.core.scheduling.price.linear import library
+from karpenter.core.scheduling.price.whole import Bin, PatternProblem
+from karpenter.core.scheduling.proof import columns
+from karpenter.core.scheduling.proof.columns import ColumnProgram, PatternSearch
 
 
 def one_bin(room: int, *wants: int, count: int = 9, cap: int = 9) -> PatternProblem:

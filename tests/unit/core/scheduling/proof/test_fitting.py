@@ -8,10 +8,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.price import fitting
-from karpenter.core.scheduling.price.columns import Bin, PatternProblem, PatternSearch
 from karpenter.core.scheduling.price.divided import DomainSplit
-from karpenter.core.scheduling.price.fitting import (
+from karpenter.core.scheduling.price.whole import Bin, PatternProblem, Solution
+from karpenter.core.scheduling.proof import fitting
+from karpenter.core.scheduling.proof.columns import PatternSearch
+from karpenter.core.scheduling.proof.fitting import (
     PROGRAM,
     SOON,
     Shares,
@@ -96,7 +97,7 @@ def alone(numbers: list[int]) -> list[tuple[int, ...]]:
     return [(number,) for number in numbers]
 
 
-def is_valid(given: PatternProblem, machines: list[tuple[int, ...]], found: fitting.Solution) -> bool:
+def is_valid(given: PatternProblem, machines: list[tuple[int, ...]], found: Solution) -> bool:
     """Return whether a solution places every pod on one of the bins of each machine, within its room."""
     holds = np.array([each.holds for each in found.patterns])
     count = np.array(given.count)
