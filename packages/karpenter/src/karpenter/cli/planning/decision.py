@@ -26,7 +26,7 @@ from karpenter.core.provisioning.provisioner import (
     provision,
 )
 from karpenter.core.scheduling.build.build import overlaid_catalog
-from karpenter.core.scheduling.problem import Plan, Refusal
+from karpenter.core.scheduling.problem import Options, Plan, Refusal
 from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import state_nodes
 from karpenter.operator.options import Settings, disruption_context, provisioning_settings
@@ -79,8 +79,13 @@ def decide(
     now: datetime,
     *,
     disruption: bool = False,
+    prove: bool = True,
 ) -> PlanDecision:
-    """Return what the operator would do with a cluster at one moment."""
+    """
+    Return what the operator would do with a cluster at one moment.
+
+    Without `prove` no bound is worked out, and no plan is sought that only a bound would lead to.
+    """
     if not isinstance(settings, DecisionSettings):
         settings = decision_settings(settings)
     aged: list[Command] = []
@@ -93,17 +98,25 @@ def decide(
         catalog,
         ProvisioningMemory(),
         now=now,
-        settings=msgspec.structs.replace(settings.provisioning, report=True),
+        settings=msgspec.structs.replace(
+            settings.provisioning,
+            options=_proving(settings.provisioning.options, prove=prove),
+            report=True,
+        ),
     )
     return PlanDecision(
         provisioning=found,
         plan=msgspec.structs.replace(found.plan, refusals=(*found.ignored, *found.plan.refusals)),
         skipped=tuple(Refusal(pod=key, message=SKIPPED) for key in found.skipped),
         names=_buffer_names(found.virtual),
-        disruption=_disrupt(view, catalog, settings.disruption, now, found=found, aged=aged)
+        disruption=_disrupt(view, catalog, settings.disruption, now, found=found, aged=aged, prove=prove)
         if disruption
         else None,
     )
+
+
+def _proving(options: Options, *, prove: bool) -> Options:
+    return options if prove else msgspec.structs.replace(options, prove=False)
 
 
 def _disrupt(
@@ -114,6 +127,7 @@ def _disrupt(
     *,
     found: ProvisioningDecision,
     aged: list[Command],
+    prove: bool,
 ) -> DisruptionDecision:
     """Return what disruption decides once the provisioner has; `aged` nodes are expired."""
     # The provisioner nominates a claim by its name, since its node may have none yet.
@@ -126,7 +140,7 @@ def _disrupt(
         context=msgspec.structs.replace(
             context,
             # A plan has no past in which stock could have come and gone.
-            settings=msgspec.structs.replace(context.settings, prove=True, return_after=timedelta()),
+            settings=msgspec.structs.replace(context.settings, prove=prove, return_after=timedelta()),
             nominated=frozenset(
                 node.name
                 for node in state_nodes(view)
