@@ -20,7 +20,8 @@ from karpenter.core.provisioning.provisioner import ProvisioningDecision, Provis
 from karpenter.core.scheduling.build.build import overlaid_catalog
 from karpenter.replay.record import Done, Unreadable, moment_at
 from karpenter.replay.replay import recorded_settings
-from karpenter.why.answer import Explanation, Inquiry
+from karpenter.why.answer import CapacityFailure, Explanation, Inquiry
+from karpenter.why.failures import capacity_failures, without_sold_out
 from karpenter.why.targets import KINDS, UnknownObjectError, explain
 from karpenter.why.text import why_text
 
@@ -114,7 +115,8 @@ def why(  # noqa: PLR0917  click hands over options by name
         if found.problems:
             raise CommandError(*found.problems)
         notes(found.skipped)
-        inquiry = inquiry_of(found.view, types, settings, moment)
+        failures = capacity_failures(found.events, moment)
+        inquiry = inquiry_of(found.view, types, settings, moment, failures=failures)
     with progress("deciding, once for each change that could help"):
         answer = explained(inquiry, kind, name, namespace)
     click.echo(why_text(answer) if output.form == "text" else render(answer, output.form), nl=False)
@@ -138,8 +140,15 @@ def inquiry_of(
     settings: Settings | DecisionSettings,
     now: datetime,
     done: tuple[Done, ...] = (),
+    *,
+    failures: tuple[CapacityFailure, ...] = (),
 ) -> Inquiry:
-    """Return a cluster at one moment, and how to ask what the operator would do with one like it."""
+    """
+    Return a cluster at one moment, and how to ask what the operator would do with one like it.
+
+    What `failures` name is sold out, whatever the catalogue says.
+    """
+    catalog = without_sold_out(catalog, failures)
 
     def provisioned(changed: ClusterView, *, prove: bool) -> ProvisioningDecision:
         return decide(changed, catalog, settings, now, prove=prove).provisioning
@@ -160,6 +169,7 @@ def inquiry_of(
         ask=partial(provisioned, prove=False),
         ask_disrupt=partial(disrupted, prove=False),
         done=done,
+        failures=failures,
     )
 
 

@@ -113,6 +113,10 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
+def with_pod(view: ClusterView, pod: Pod) -> ClusterView:
+    return with_pods(view, [pod])
+
+
 def with_pods(view: ClusterView, pods: Iterable[Pod]) -> ClusterView:
     return msgspec.structs.replace(view, pods={**view.pods, **{pod.key: pod for pod in pods}})
 

@@ -21,12 +21,8 @@ def explain_class(inquiry: Inquiry, found: NodeClass) -> Explanation:
         if (ref.group, ref.kind, ref.name) == (found.group, found.kind, found.name)
     ]
     nodes = sum(node.pool in pools for node in state_nodes(inquiry.view))
-    users = f"NodePool {', '.join(pools)}" if pools else "no NodePool"
-    because = [
-        f"{users} {'refers' if len(pools) < 2 else 'refer'} to it",
-        f"they have {counted(nodes, 'node')}",
-    ]
-    because = because[: 2 if pools else 1]
+    use = f"it is used by NodePool {', '.join(pools)}, with {counted(nodes, 'node')} now"
+    because = [use if pools else "no NodePool refers to it"]
     if found.deleting:
         answer = "It is being deleted, and waits for its NodeClaims to go."
     elif found.ready is False:

@@ -23,6 +23,8 @@ class Daemon(NamedTuple):
 
     key: str
     requests: Mapping[str, int]
+    has_ports: bool = False
+    """Whether it takes a port of its node."""
 
     def __str__(self) -> str:
         return f"{self.key} ({request_text(self.requests)})"
@@ -37,7 +39,7 @@ def daemons_of(pool: NodePool, view: ClusterView, catalog: Catalog) -> tuple[Dae
     expected = expected_daemons(daemonset_pods(view), ignore_device_claims=False)
     known, taints = catalog.label_rules.well_known, pool.spec.template.spec.taints
     found = [
-        Daemon(pod.key, daemon.requests)
+        Daemon(pod.key, daemon.requests, bool(daemon.ports))
         for pod, daemon in zip(expected.pods, expected.daemons, strict=True)
         if tolerates(daemon.tolerations, taints)
         and any(held.accepts(each, known) for each in daemon.alternatives)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
@@ -23,6 +24,7 @@ from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import StateNode, state_nodes
 from karpenter.why.answer import Explanation, Inquiry, PoolMiss, counted, place_of, with_pools
+from karpenter.why.node_changes import node_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
     from karpenter.core.disruption.command import Command, KeptNode
+    from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.replay.record import Done
 
 _AHEAD: Final = timedelta(days=366)
@@ -59,8 +62,16 @@ def explain_node(inquiry: Inquiry, node: StateNode) -> Explanation:
         placed=True,
         answer=node_sentence(node.is_managed, command, kept),
         because=tuple(because),
+        changes=node_changes(inquiry, node, kept, partial(_goes, node)) if kept and not command else (),
         monthly=round(price * HOURS_A_MONTH, 2) if price else None,
     )
+
+
+def _goes(node: StateNode, decision: DisruptionDecision) -> str:
+    """Return how a decision lets a node go; empty where it keeps it."""
+    command = next((each for each in decision.commands if node.name in each.candidates), None)
+    told = node_sentence(node.is_managed, command, None) if command is not None else ""
+    return f"{told[:1].lower()}{told[1:].rstrip('.')}"
 
 
 def node_sentence(is_managed: bool, command: Command | None, kept: KeptNode | None) -> str:

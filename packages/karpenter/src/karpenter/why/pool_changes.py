@@ -60,6 +60,8 @@ def pool_changes(refused: RefusedPods, reason: Reason, needs: LimitNeeds) -> Ite
         yield from _limit(refused.view, pool, needs.get(pool.name, {}))
     elif reason.code == "MinValuesNotMet":
         yield from _min_values(refused, pool)
+    elif reason.code == "HostPortTaken":
+        yield from _without_daemons(refused, pool)
     elif reason.code in _MENDED_BY_REQUIREMENTS:
         yield from _label(refused, pool, reason)
         yield from _requirements(refused, pool, reason)
@@ -200,9 +202,10 @@ def _buys_from_ec2(pool: NodePool) -> bool:
 def _without_daemons(refused: RefusedPods, pool: NodePool) -> Iterator[Trial]:
     """Yield the cluster without each DaemonSet that takes room that pods lack."""
     reason = refused.reason(pool.name)
+    ports = reason is not None and reason.code == "HostPortTaken"
     short = dict(reason.largest) if reason is not None else {}
     for daemon in daemons_of(pool, refused.view, refused.inquiry.catalog):
-        if any(daemon.requests.get(name, 0) for name in short or daemon.requests):
+        if daemon.has_ports if ports else any(daemon.requests.get(name) for name in short or daemon.requests):
             kept = {key: each for key, each in refused.view.daemon_sets.items() if key != daemon.key}
             text = f"keep DaemonSet {daemon} off NodePool {pool.name}, or lower its requests"
             yield Trial(text, msgspec.structs.replace(refused.view, daemon_sets=kept), pool.name)

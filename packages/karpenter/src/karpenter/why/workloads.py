@@ -103,23 +103,18 @@ def explain_daemon_set(inquiry: Inquiry, daemon_set: DaemonSet) -> Explanation:
     pods = pods_of(inquiry.view, "DaemonSet", daemon_set.key)
     because = list(_running(pod for pod in pods if pod.spec.node_name))
     for name, pool in sorted(inquiry.view.pools.items()):
-        daemon = next(
-            (each for each in daemons_of(pool, inquiry.view, inquiry.catalog) if each.key == daemon_set.key),
-            None,
-        )
-        because.append(
-            f"every new node of NodePool {name} runs it and keeps {request_text(daemon.requests)} for it"
-            if daemon is not None
-            else f"new nodes of NodePool {name} do not run it: their taints or labels keep it off"
-        )
+        daemons = {each.key: each for each in daemons_of(pool, inquiry.view, inquiry.catalog)}
+        if daemon_set.key in daemons:
+            kept = request_text(daemons[daemon_set.key].requests)
+            because.append(f"every new node of NodePool {name} runs it and keeps {kept} for it")
+        else:
+            because.append(f"new nodes of NodePool {name} do not run it: their taints or labels keep it off")
     waiting = [pod for pod in pods if is_unscheduled(pod)]
     # The DaemonSet controller binds each pod to its node, so no other node can help.
-    answer = (
-        f"{counted(len(waiting), 'pod')} of {len(pods)} {'waits' if len(waiting) == 1 else 'wait'} for room on "
-        f"{'its' if len(waiting) == 1 else 'their'} own node: {', '.join(pod.name for pod in waiting[:_SHOWN])}."
-        if waiting
-        else f"It runs on {counted(len({pod.spec.node_name for pod in pods}), 'node')}."
-    )
+    names = ", ".join(pod.name for pod in waiting[:_SHOWN])
+    answer = f"It runs on {counted(len({pod.spec.node_name for pod in pods}), 'node')}."
+    if waiting:
+        answer = f"{len(waiting)} of {counted(len(pods), 'pod')} have no room on their own node: {names}."
     return Explanation(
         object=f"daemonset/{daemon_set.key}", placed=not waiting, answer=answer, because=tuple(because)
     )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.api.cluster import PriorityClass
+from karpenter.api.cluster import Event, PriorityClass
 from karpenter.api.labels import NODEPOOL_HASH
 from karpenter.api.manifests import Document, documents_or_refusals, read_object
 from karpenter.api.meta import Condition, InvalidObject, Resource, to_plain
@@ -113,6 +113,7 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
     view: ClusterView
     problems: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
 class _Progress:
@@ -161,7 +162,8 @@ def read_input(
     pools = {name: _hashed(pool) for name, pool in view.pools.items()}
     view = msgspec.structs.replace(view, pools=pools)
     skipped = (*(live.skipped if live is not None else ()), *reader.skipped)
-    return PlanInput(view=view, problems=tuple(reader.problems), skipped=skipped)
+    events = tuple(each for each in (*there, *reader.objects) if isinstance(each, Event))
+    return PlanInput(view=view, problems=tuple(reader.problems), skipped=skipped, events=events)
 
 
 def _hashed(pool: NodePool) -> NodePool:

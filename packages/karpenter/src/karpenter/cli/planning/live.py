@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from karpenter.api.cluster import Event
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.kinds import ALL_KINDS, Kind
 from karpenter.api.kwoknodeclass import KWOKNodeClass
@@ -23,11 +24,13 @@ from karpenter.base.clock import SystemClock
 from karpenter.cli.errors import CommandError
 from karpenter.cli.planning.input import LiveCluster
 from karpenter.cloud.catalogs.ec2.volumes import node_class_of
+from karpenter.core.events import CAPACITY_FAILURE
 from karpenter.core.state.cluster import NodeClass, view_field
 from karpenter.kube.client import Client
 from karpenter.kube.errors import Forbidden, KubeError, NotFound
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
+from karpenter.kube.rest import Selection
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
@@ -58,9 +61,10 @@ async def _read(kubeconfig: str, context: str) -> LiveCluster:
     try:
         wanted = [each for each in ALL_KINDS if view_field(each.struct) or each.struct in _CLASSES]
         found = [await _listed(client, each) for each in wanted]
+        failures = await _capacity_failures(client)
     finally:
         await client.close()
-    objects: list[Resource] = []
+    objects: list[Resource] = [*failures]
     classes: list[NodeClass] = []
     for kind, (items, _) in zip(wanted, found, strict=True):
         if kind.struct in _CLASSES:
@@ -69,6 +73,15 @@ async def _read(kubeconfig: str, context: str) -> LiveCluster:
             objects += items
     skipped = tuple(problem for _, problems in found for problem in problems)
     return LiveCluster(objects=tuple(objects), classes=tuple(classes), skipped=skipped)
+
+
+async def _capacity_failures(client: Client) -> tuple[Event, ...]:
+    """Return the Events of launches that failed for want of capacity; none where Events may not be read."""
+    try:
+        page = await client.list(Event, Selection(fields=f"reason={CAPACITY_FAILURE}"))
+    except KubeError:
+        return ()  # they only say what the catalogue cannot
+    return tuple(page.items)
 
 
 async def _listed(client: Client, kind: Kind) -> tuple[tuple[Any, ...], list[str]]:
