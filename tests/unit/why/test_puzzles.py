@@ -258,8 +258,10 @@ SUBNET = "the subnet selector matches no subnet"
                 pod("a", volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]),
             ],
             [
-                "PersistentVolumeClaim default/data is bound to PersistentVolume pv-7, which is in "
-                "topology.kubernetes.io/zone In [test-zone-c]"
+                (
+                    "PersistentVolumeClaim default/data is bound to PersistentVolume pv-7, which is in "
+                    "topology.kubernetes.io/zone In [test-zone-c]"
+                )
             ],
             ["add test-zone-c to the values of topology.kubernetes.io/zone in NodePool default"],
             [],
@@ -273,8 +275,10 @@ SUBNET = "the subnet selector matches no subnet"
                 pod("a", "2"),
             ],
             [
-                "DaemonSets take cpu 2.55, memory 1Gi of every new node of NodePool default: "
-                "kube-system/agent (cpu 2.5, memory 1Gi), kube-system/small (cpu 0.05)"
+                (
+                    "DaemonSets take cpu 2.55, memory 1Gi of every new node of NodePool default: "
+                    "kube-system/agent (cpu 2.5, memory 1Gi), kube-system/small (cpu 0.05)"
+                )
             ],
             ["keep DaemonSet kube-system/agent (cpu 2.5, memory 1Gi) off NodePool default"],
             [],
@@ -283,11 +287,13 @@ SUBNET = "the subnet selector matches no subnet"
         pytest.param(
             [pool(**TWO_ZONES), *NODES_OF_TWO_ZONES, foreign_node("test-zone-d"), *SPREAD_PODS],
             [
-                "test-zone-d counts for the topology spread over topology.kubernetes.io/zone because of node "
-                "old-test-zone-d, which Karpenter does not manage; no NodePool launches nodes there"
+                (
+                    "test-zone-d counts for the topology spread over topology.kubernetes.io/zone because of "
+                    "node old-test-zone-d, which Karpenter does not manage; no NodePool launches nodes there"
+                )
             ],
             [
-                "require topology.kubernetes.io/zone In [test-zone-a test-zone-b], where NodePools launch nodes",
+                "require topology.kubernetes.io/zone In [test-zone-a test-zone-b], where NodePools launch",
                 "add test-zone-d to the values of topology.kubernetes.io/zone in NodePool default",
             ],
             ["nodeTaintsPolicy"],
@@ -691,4 +697,32 @@ def test_sold_out_spot_is_answered_with_on_demand(tmp_path: Path) -> None:
     assert not found["placed"]
     assert [each["change"] for each in found["changes"]] == [
         "add on-demand to the values of karpenter.sh/capacity-type in NodePool default"
+    ]
+
+
+def test_a_node_class_that_was_not_read_is_noted(tmp_path: Path) -> None:
+    """Without its EC2NodeClass the price of a machine lacks its volumes, which is said."""
+    found = answer("pod/a", [ec2_pool(), pod("a")], tmp_path, "--catalog", "aws")
+
+    assert (
+        "EC2NodeClass default is not among what was read, so the price lacks the volumes of its machines"
+        in found["because"]
+    )
+
+
+def test_rules_of_doctor_about_the_node_pool_are_among_the_causes(tmp_path: Path) -> None:
+    """A capital letter in a category leaves no instance type, and why says so as doctor does."""
+    category = {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["C"]}
+    objects = [ec2_pool(template={"requirements": [category]}), pod("a")]
+    found = answer("pod/a", objects, tmp_path, "--catalog", "aws")
+
+    assert [each for each in found["because"] if "instance-category" in each] == [
+        (
+            "NodePool/default: spec.template.spec.requirements[0].values: "
+            "karpenter.k8s.aws/instance-category is never 'C', so that nothing matches; "
+            "did you mean 'c'?; write c"
+        )
+    ]
+    assert "add c to the values of karpenter.k8s.aws/instance-category in NodePool default" in [
+        each["change"] for each in found["changes"]
     ]

@@ -105,6 +105,7 @@ def plan(  # noqa: PLR0917  click hands over options by name
         if found.problems:
             raise CommandError(*found.problems)
         notes(found.skipped)
+        notes(map(str, found.findings))
         notes(_strangers(catalog, found.view.pools.values()))
         notes(_without_effect(settings, found.view, types))
         doing(f"deciding about {len(found.view.pods):,} pods and {len(found.view.nodes):,} nodes")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from karpenter.cli.errors import CommandError, notes, progress
 from karpenter.cli.files import files_option
@@ -15,6 +16,7 @@ from karpenter.cli.output import Output, output_option_with, render
 from karpenter.cli.plan import catalog_named, live_cluster, moment_of, settings_of
 from karpenter.cli.planning.decision import DecisionSettings, decide, decision_settings
 from karpenter.cli.planning.input import read_input
+from karpenter.cli.planning.objects import by_object
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.provisioning.provisioner import ProvisioningDecision, ProvisioningSettings
 from karpenter.core.scheduling.build.build import overlaid_catalog
@@ -117,6 +119,7 @@ def why(  # noqa: PLR0917  click hands over options by name
         notes(found.skipped)
         failures = capacity_failures(found.events, moment)
         inquiry = inquiry_of(found.view, types, settings, moment, failures=failures)
+        inquiry = msgspec.structs.replace(inquiry, remarks=by_object(found.findings))
     with progress("deciding, once for each change that could help"):
         answer = explained(inquiry, kind, name, namespace)
     click.echo(why_text(answer) if output.form == "text" else render(answer, output.form), nl=False)

@@ -7,7 +7,7 @@ is tried by asking them again with the change made. How an explanation reads as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -102,8 +102,14 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[CapacityFailure, ...] = ()
     """Launches that failed lately for want of capacity; what they name is not available in the catalogues."""
 
-    remarks: tuple[str, ...] = ()
-    """What is worth knowing of the objects that were read, one sentence each."""
+    remarks: Mapping[str, tuple[str, ...]] = {}
+    """What is wrong with NodePools and node classes by themselves, as sentences by ``kind/name``."""
+
+    def remarks_about(self, pool: str) -> Iterator[str]:
+        """Yield what is wrong with a NodePool and its node class, and what is not known of it."""
+        ref = self.view.pools[pool].spec.template.spec.node_class_ref
+        yield from self.remarks.get(f"nodepool/{pool}", ())
+        yield from self.remarks.get(f"{ref.kind.lower()}/{ref.name}", ())
 
     def node(self, name: str) -> StateNode | None:
         """Return the node of a name, or of the name of its NodeClaim."""

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from karpenter.cloud.catalogs.ec2.instancetypes import DOMAIN
 from karpenter.core.state.statenode import state_nodes
 from karpenter.why.answer import Explanation, counted
 
 if TYPE_CHECKING:
-    from karpenter.core.state.cluster import NodeClass
+    from karpenter.api.nodepool import NodePool
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.state.cluster import ClusterView, NodeClass
     from karpenter.why.answer import Inquiry
+
+
+def missing_class(pool: NodePool, view: ClusterView, catalog: Catalog) -> str:
+    """Return that a node class was not read and the price is too low for that; empty where it is not."""
+    ref = pool.spec.template.spec.node_class_ref
+    known = (ref.group, ref.kind, ref.name) in view.node_classes
+    if known or ref.group != DOMAIN or not catalog.volume_prices:
+        return ""
+    return f"{ref.kind} {ref.name} is not among what was read, so the price lacks the volumes of its machines"
 
 
 def explain_class(inquiry: Inquiry, found: NodeClass) -> Explanation:
@@ -37,5 +49,5 @@ def explain_class(inquiry: Inquiry, found: NodeClass) -> Explanation:
         object=f"{found.kind.lower()}/{found.name}",
         placed=found.ready is True and not found.deleting,
         answer=answer,
-        because=(*because, *inquiry.remarks),
+        because=(*because, *inquiry.remarks.get(f"{found.kind.lower()}/{found.name}", ())),
     )

@@ -241,7 +241,7 @@ def explain_pool(inquiry: Inquiry, pool: NodePool) -> Explanation:
     decision = inquiry.provision(view)
     nodes = [node for node in state_nodes(view) if node.pool == pool.name]
     new = [node for node in decision.plan.new_nodes if node.pool == pool.name]
-    because = [f"it has {counted(len(nodes), 'node')} now"]
+    because = [f"it has {counted(len(nodes), 'node')} now", *inquiry.remarks_about(pool.name)]
     obstacle = next((each.obstacle for each in decision.pools if each.pool.name == pool.name), "")
     if obstacle:
         return Explanation(

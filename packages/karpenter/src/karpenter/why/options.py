@@ -194,8 +194,9 @@ def _tolerated(pod: Pod, view: ClusterView, catalog: Catalog) -> frozenset[str]:
             held = pool_requirements(pool)
         except RequirementError:
             continue
-        kinds = (kind for kind in catalog.types_of(pool.name) if held.conflict(kind.requirements) is None)
-        found[tolerated] |= _architectures_of(kinds)
+        kinds = [kind for kind in catalog.types_of(pool.name) if held.conflict(kind.requirements) is None]
+        allowed = {each for each in _architectures_of(catalog.types) if held[ARCH].allows(each)}
+        found[tolerated] |= _architectures_of(kinds) or allowed
     if found[True]:
         return frozenset(found[True])
     return frozenset(found[False]) if len(found[False]) == 1 else frozenset()

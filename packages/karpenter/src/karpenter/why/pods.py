@@ -20,6 +20,7 @@ from karpenter.core.state.statenode import state_nodes
 from karpenter.why.answer import Explanation, Inquiry, place_of, with_pods, with_pools, without_pods
 from karpenter.why.causes import causes, failure_sentences
 from karpenter.why.changes import found_changes
+from karpenter.why.classes import missing_class
 from karpenter.why.options import demand_of
 from karpenter.why.refused import RefusedPods
 
@@ -54,7 +55,7 @@ def explain_pod(inquiry: Inquiry, pod: Pod) -> Explanation:
         object=name,
         placed=not doubt,
         answer=doubt or f"It will run on {place}.",
-        because=(*_because(inquiry, pod, decision), *failure_sentences(inquiry), *inquiry.remarks),
+        because=(*_because(inquiry, pod, decision), *failure_sentences(inquiry)),
     )
 
 
@@ -131,6 +132,8 @@ def _because(inquiry: Inquiry, pod: Pod, decision: ProvisioningDecision) -> Iter
     if new is None:
         return
     yield from _passed_over(inquiry, pod, decision, new.pool)
+    if told := missing_class(inquiry.view.pools[new.pool], inquiry.view, inquiry.catalog):
+        yield told
     if new.purchase.capacity_type == ON_DEMAND:
         yield why_on_demand(inquiry, pod, new)
 
@@ -206,11 +209,12 @@ def refusal_of(
     found = found_changes(refused)
     if not because and not found.misses:
         because = (refusal.message if refusal is not None else "no NodePool is there",)
+    remarks = [told for miss in found.misses for told in inquiry.remarks_about(miss.node_pool)]
     return Explanation(
         object=name,
         placed=False,
         answer=answer,
-        because=tuple(dict.fromkeys((*because, *causes(refused), *inquiry.remarks))),
+        because=tuple(dict.fromkeys((*because, *causes(refused), *remarks))),
         node_pools=found.misses,
         changes=found.changes,
     )

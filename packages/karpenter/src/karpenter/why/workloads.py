@@ -14,6 +14,7 @@ import msgspec
 from karpenter.core.state.pod import is_terminal, is_unscheduled
 from karpenter.why.answer import Explanation, counted, place_of
 from karpenter.why.causes import failure_sentences
+from karpenter.why.classes import missing_class
 from karpenter.why.daemons import daemons_of, request_text
 from karpenter.why.pods import capacity_doubt, refusal_of, why_not_decided
 
@@ -69,7 +70,10 @@ def explain_workload(inquiry: Inquiry, kind: str, key: str, pods: tuple[Pod, ...
         doubt = next(filter(None, (capacity_doubt(inquiry, pod, decision) for pod in waiting)), "")
         verb = "waits and will run" if len(waiting) == 1 else "wait and will run"
         answer = doubt or f"{counted(len(waiting), 'pod')} of {len(pods)} {verb}."
-        told = (*going, *failure_sentences(inquiry), *inquiry.remarks)
+        keys = {pod.key for pod in waiting}
+        pools = sorted({node.pool for node in decision.plan.new_nodes if keys & {*node.pods}})
+        missing = (missing_class(inquiry.view.pools[each], inquiry.view, inquiry.catalog) for each in pools)
+        told = tuple(dict.fromkeys((*going, *failure_sentences(inquiry), *filter(None, missing))))
         return Explanation(object=name, placed=not doubt, answer=answer, because=told)
     first = lost[0]
     alike = tuple(pod for pod in lost if _is_like(pod, first))
