@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,12 +11,12 @@ import pytest
 from karpenter.api.manifests import render_documents
 from karpenter.cli.files import SourceText
 from karpenter.cli.planning.input import read_input
-from karpenter.cli.why import inquiry_of, moment_of
+from karpenter.cli.why import inquiry_of
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.core.scheduling import solve
 from karpenter.operator.options import parse_settings
 from karpenter.why.targets import explain
-from tests.unit.why.clusters import NOW, machine, pod, pool, write_catalogue
+from tests.unit.why.clusters import machine, pod, pool, write_catalogue
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from karpenter.core.provisioning.provisioner import ProvisioningDecision
     from karpenter.core.state.cluster import ClusterView
 
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 FULL = [*machine("n"), pod("x", "4", nodeName="n")]
 
 
@@ -53,7 +55,7 @@ def test_a_refused_pod_takes_few_decisions_and_no_proof(
     """One decision says what refuses the pod, and one for each change says whether it helps."""
     text = SourceText("cluster", render_documents(objects))
     view = read_input((), texts=[text]).view
-    inquiry = inquiry_of(view, load_catalog(write_catalogue(tmp_path)), parse_settings({}), moment_of(NOW))
+    inquiry = inquiry_of(view, load_catalog(write_catalogue(tmp_path)), parse_settings({}), NOON)
     asked: list[ClusterView] = []
 
     def ask(changed: ClusterView) -> ProvisioningDecision:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit.why.clusters import answer, machine, pod, pool
+from tests.unit.why.clusters import answer, ask, machine, pod, pool
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -178,6 +178,7 @@ NODES_OF_TWO_ZONES = [
     }
     for each in "ab"
 ]
+FULL_NODE = [*machine("n"), pod("x", "4", nodeName="n")]
 TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
 SUBNET = "the subnet selector matches no subnet"
 
@@ -726,3 +727,25 @@ def test_rules_of_doctor_about_the_node_pool_are_among_the_causes(tmp_path: Path
     assert "add c to the values of karpenter.k8s.aws/instance-category in NodePool default" in [
         each["change"] for each in found["changes"]
     ]
+
+
+@pytest.mark.parametrize("resource", ["memory", "cpu", "ephemeral-storage", "nvidia.com/gpu"])
+@pytest.mark.parametrize("amount", ["100Ti", "1Ei", "4Ei", "1e18", "1e30"])
+def test_no_amount_is_too_large_to_be_answered(resource: str, amount: str, tmp_path: Path) -> None:
+    """However much is requested, times the replicas, the answer is a sentence without a warning."""
+    objects = [pool(**required()), workload("Deployment", 3, requests={"cpu": "1", resource: amount})]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = ask("deploy/web", objects, tmp_path, "--catalog", "aws")
+
+    assert "Warning" not in result.output
+    assert result.exit_code in {1, 2}
+    assert "3 of 3 pods wait and have no place." in result.stdout or "error: " in result.stderr
+
+
+@pytest.mark.parametrize("resource", ["memory", "cpu", "nodes"])
+def test_no_limit_is_too_large(resource: str, tmp_path: Path) -> None:
+    """A limit beyond 64 bits is none."""
+    objects = [pool(limits={resource: "1e25"}), *FULL_NODE, pod("a")]
+
+    assert answer("pod/a", objects, tmp_path)["placed"]

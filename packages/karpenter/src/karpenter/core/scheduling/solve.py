@@ -13,10 +13,12 @@ placed, under the last relaxation: every preference has been dropped.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from karpenter.api.labels import NODES
@@ -37,12 +39,18 @@ from karpenter.core.scheduling.price.planner import cheaper, cheaper_with_device
 from karpenter.core.scheduling.problem import Cost, NewNode, Plan, Pool, Problem, Reason, Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from karpenter.api.node import Taint
     from karpenter.core.model.requirement import Requirement
+    from karpenter.core.model.requirements import Incompatible
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, PoolOfferingTable, Template
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
 
 _SHOWN_DOMAINS: Final = 25
+_CLOSE: Final = 0.85
+"""How alike a label must be to one that is meant."""
+
 _ABSURD_CPU: Final = 1_000_000
 """A thousand cores: the manifest probably has M where m is meant."""
 
@@ -107,7 +115,7 @@ def _obstacles(scheduler: Scheduler, pod_data: PodData, template: Template) -> I
         yield Obstacle("TaintNotTolerated", f"the pod does not tolerate the taint {_taint(taint)}")
     refused = template.pool.requirements.refuses(pod_data.requirements, scheduler.encoded.well_known)
     if refused is not None:
-        yield Obstacle("RequirementsNotMet", str(refused), refused.key)
+        yield Obstacle("RequirementsNotMet", _refusal(refused, scheduler.encoded.well_known), refused.key)
     base = scheduler.base(template)
     yield from _catalogue(pod_data, base)
     state = scheduler.states.step(base, pod_data.requirements)
@@ -116,6 +124,14 @@ def _obstacles(scheduler: Scheduler, pod_data: PodData, template: Template) -> I
     else:
         yield from _limits(scheduler, pod_data, [state])
         yield from _placing(scheduler, pod_data, state)
+
+
+def _refusal(refused: Incompatible, known: AbstractSet[str]) -> str:
+    """Return why labels do not match, with the label that is meant where one is misspelled."""
+    if refused.has or refused.hint:
+        return str(refused)
+    close = difflib.get_close_matches(refused.key, sorted(known), n=1, cutoff=_CLOSE)
+    return str(msgspec.structs.replace(refused, hint=close[0]) if close else refused)
 
 
 def _placing(scheduler: Scheduler, pod_data: PodData, state: ClaimState) -> Iterator[Obstacle]:
