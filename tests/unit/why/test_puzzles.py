@@ -660,14 +660,15 @@ TOLD = "Insufficient capacity, the NodeClaim is deleted: 2 offerings are sold ou
         ),
         pytest.param(
             sold_out_event("2026-03-02T11:59:00Z", TOLD),
-            "It will run on a new big of NodePool default (zone-a, on-demand, $0.4000 an hour).",
+            "It waits: launches fail for want of capacity. A new big of NodePool default (zone-a, "
+            "on-demand, $0.4000 an hour) is tried next.",
             "the operator leaves these out for 3 minutes: four/zone-a/on-demand",
-            id="the cheapest, so that the next one is bought",
+            id="the cheapest, so that the next one is tried",
         ),
         pytest.param(
             sold_out_event("2026-03-02T11:59:00Z", "NodeClaim x: with fleet error(s), InsufficientCapacity"),
             "It waits: launches fail for want of capacity. A new four of NodePool default (zone-a, "
-            "on-demand, $0.1000 an hour) would be tried.",
+            "on-demand, $0.1000 an hour) is tried next.",
             "1 launch failed for want of capacity, the last at 11:59:00Z (default-x): with fleet error(s), "
             "InsufficientCapacity",
             id="an Event that does not say what",
@@ -749,3 +750,13 @@ def test_no_limit_is_too_large(resource: str, tmp_path: Path) -> None:
     objects = [pool(limits={resource: "1e25"}), *FULL_NODE, pod("a")]
 
     assert answer("pod/a", objects, tmp_path)["placed"]
+
+
+def test_a_launch_after_a_failure_ends_the_doubt(tmp_path: Path) -> None:
+    """Where a machine of the NodePool was launched since, what is left out is, and the next is promised."""
+    launched = machine("n", steps=1, node=False)
+    launched[0]["status"]["conditions"][0]["lastTransitionTime"] = "2026-03-02T11:59:30Z"
+    event = sold_out_event("2026-03-02T11:59:00Z", TOLD)
+    found = answer("pod/a", [pool(), pod("a", "8"), *launched, event], tmp_path)
+
+    assert found["answer"].startswith("It will run on a new big of NodePool default")

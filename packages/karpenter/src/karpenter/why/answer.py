@@ -78,6 +78,11 @@ class CapacityFailure(msgspec.Struct, frozen=True, kw_only=True):
     offerings: tuple[OfferingName, ...] = ()
     """What was sold out; empty where the Event does not say."""
 
+    @property
+    def node_pool(self) -> str:
+        """The NodePool after which the NodeClaim is named."""
+        return self.claim.rpartition("-")[0]
+
 
 class Inquiry(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster at one moment, and how to ask what the operator would do with one like it."""

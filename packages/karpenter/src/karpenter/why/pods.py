@@ -7,11 +7,14 @@ bound already: of that it says where the pod runs and where it would go if it we
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT, ZONE
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, ON_DEMAND, SPOT, ZONE
+from karpenter.api.meta import find_status_condition
+from karpenter.core.lifecycle.conditions import LAUNCHED
 from karpenter.core.model.resources import parse_resources
 from karpenter.core.scheduling.build.build import as_pool, pool_usage
 from karpenter.core.scheduling.encode.preferences import relaxations
@@ -70,11 +73,23 @@ def capacity_doubt(inquiry: Inquiry, pod: Pod, decision: ProvisioningDecision) -
             f"It waits for NodeClaim {starting}, which is not launched, "
             "and launches fail for want of capacity."
         )
-    new = any(pod.key in node.pods for node in decision.plan.new_nodes)
-    if new and not all(each.offerings for each in inquiry.failures):
+    pool = next((node.pool for node in decision.plan.new_nodes if pod.key in node.pods), "")
+    failed = [each.at for each in inquiry.failures if each.node_pool == pool]
+    if failed and max(failed) > _last_launch(inquiry.view, pool):
         place = place_of(decision, pod.key)
-        return f"It waits: launches fail for want of capacity. {place[0].upper()}{place[1:]} would be tried."
+        return f"It waits: launches fail for want of capacity. {place[0].upper()}{place[1:]} is tried next."
     return ""
+
+
+def _last_launch(view: ClusterView, pool: str) -> datetime:
+    """Return when a NodeClaim of a NodePool was launched last."""
+    launched = (
+        find_status_condition(each.status.conditions, LAUNCHED)
+        for each in view.claims.values()
+        if each.metadata.labels.get(NODEPOOL) == pool
+    )
+    times = (each.last_transition_time for each in launched if each is not None and each.status == "True")
+    return max(filter(None, times), default=datetime.min.replace(tzinfo=UTC))
 
 
 def why_not_decided(pod: Pod, decision: ProvisioningDecision | None) -> str:

@@ -33,7 +33,7 @@ def _lines(answer: Explanation) -> Iterator[str]:
         yield _HEADINGS.get(kind, _HEADING)
         then = "it would go to " if kind == "pod" else ""
         yield from (f"  - {each.change}: {then}{each.result}" for each in answer.changes)
-    elif not answer.placed and kind == "pod":
+    elif answer.node_pools and kind == "pod":
         yield "No single change that was tried would let it in."
 
 
