@@ -706,10 +706,7 @@ def test_a_node_class_that_was_not_read_is_noted(tmp_path: Path) -> None:
     """Without its EC2NodeClass the price of a machine lacks its volumes, which is said."""
     found = answer("pod/a", [ec2_pool(), pod("a")], tmp_path, "--catalog", "aws")
 
-    assert (
-        "EC2NodeClass default is not among what was read, so the price lacks the volumes of its machines"
-        in found["because"]
-    )
+    assert "EC2NodeClass default was not read, so prices lack the volumes of its machines" in found["because"]
 
 
 def test_rules_of_doctor_about_the_node_pool_are_among_the_causes(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def missing_class(pool: NodePool, view: ClusterView, catalog: Catalog) -> str:
     known = (ref.group, ref.kind, ref.name) in view.node_classes
     if known or ref.group != DOMAIN or not catalog.volume_prices:
         return ""
-    return f"{ref.kind} {ref.name} is not among what was read, so the price lacks the volumes of its machines"
+    return f"{ref.kind} {ref.name} was not read, so prices lack the volumes of its machines"
 
 
 def explain_class(inquiry: Inquiry, found: NodeClass) -> Explanation:
