@@ -757,3 +757,14 @@ def test_a_launch_after_a_failure_ends_the_doubt(tmp_path: Path) -> None:
     found = answer("pod/a", [pool(), pod("a", "8"), *launched, event], tmp_path)
 
     assert found["answer"].startswith("It will run on a new big of NodePool default")
+
+
+def test_a_claim_that_is_being_tried_is_not_promised_while_launches_fail(tmp_path: Path) -> None:
+    """The pod is to go to a NodeClaim that has no machine yet, and those before it got none."""
+    event = sold_out_event("2026-03-02T11:59:00Z", TOLD)
+    (claim,) = machine("n", steps=0, node=False)
+    claim["metadata"]["name"] = "default-y"
+    found = answer("pod/a", [pool(), pod("a"), claim, event], tmp_path)
+
+    assert not found["placed"]
+    assert "will run" not in found["answer"]

@@ -20,7 +20,7 @@ from karpenter.cloud.aws.amifamily.bootstrap.nodeadm import script_problem
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import render_user_data
 from karpenter.cloud.aws.amifamily.family import family_of
 from karpenter.doctor.facts import at, list_at, mapping_at, text_at, texts_at
-from karpenter.doctor.labels import matching_types, value_problem
+from karpenter.doctor.labels import some_type_meets, value_problem
 from karpenter.doctor.rule import ERROR, WARNING, Symptom, on
 
 EC2_GROUP: Final = "karpenter.k8s.aws"
@@ -137,7 +137,7 @@ def wrong_values(document: Document, requirement: dict[str, Any], field: str) ->
 def _empty(pool: Document) -> Iterator[Symptom]:
     requirements = requirements_of(pool)
     said = any(True for each in requirements for _ in wrong_values(pool, each, ""))
-    if buys_from_ec2(pool) and not said and not matching_types(requirements):
+    if buys_from_ec2(pool) and not said and not some_type_meets(requirements):
         yield on(pool, "no instance type of EC2 meets all of them", field=REQUIREMENTS)
 
 

@@ -157,17 +157,24 @@ def alone(view: ClusterView, pods: Iterable[Pod]) -> ClusterView:
 
 def place_of(decision: ProvisioningDecision, key: str) -> str:
     """Return where a pod goes, in a few words; nothing where it has no place."""
+    return places_of(decision, [key]).get(key, "")
+
+
+def places_of(decision: ProvisioningDecision, keys: Iterable[str]) -> dict[str, str]:
+    """Return where pods go, each in a few words, of those that have a place."""
+    wanted = frozenset(keys)
+    found: dict[str, str] = {}
     for name, pods in decision.plan.placed.items():
-        if key in pods:
-            return f"node {name}"
+        found |= dict.fromkeys(wanted.intersection(pods), f"node {name}")
     for node in decision.plan.new_nodes:
-        if key in node.pods:
+        if here := wanted.intersection(node.pods):
             bought = node.purchase
-            return (
+            place = (
                 f"a new {bought.instance_type} of NodePool {node.pool} "
                 f"({bought.zone}, {bought.capacity_type}, ${bought.price:.4f} an hour)"
             )
-    return ""
+            found |= dict.fromkeys(here, place)
+    return found
 
 
 def counted(number: int, noun: str) -> str:

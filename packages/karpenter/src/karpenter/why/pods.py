@@ -44,14 +44,10 @@ def explain_pod(inquiry: Inquiry, pod: Pod) -> Explanation:
     name = f"pod/{pod.key}"
     # Nothing is decided about a pod that is gated, so nothing need be asked.
     decision = inquiry.ask(inquiry.view) if not pod.spec.scheduling_gates else None
-    reason = why_not_decided(pod, decision)
-    if reason or decision is None:
-        decided = decision if decision is not None and pod.key not in decision.skipped else None
-        return refusal_of(inquiry, name, (pod,), decided, because=(reason,))
-    if place_of(decision, pod.key):
+    if decision is not None and place_of(decision, pod.key):
         decision = inquiry.provision(inquiry.view)
-    place = place_of(decision, pod.key)
-    if not place:
+    place = place_of(decision, pod.key) if decision is not None else ""
+    if decision is None or not place:
         return refusal_of(inquiry, name, (pod,), decision)
     doubt = capacity_doubt(inquiry, pod, decision)
     return Explanation(
@@ -64,21 +60,19 @@ def explain_pod(inquiry: Inquiry, pod: Pod) -> Explanation:
 
 def capacity_doubt(inquiry: Inquiry, pod: Pod, decision: ProvisioningDecision) -> str:
     """Return what is to be said instead of a place on a machine that may be sold out; empty for another."""
-    if not inquiry.failures:
+    claim = inquiry.view.claims.get(decision.starting.get(pod.key, ""))
+    if claim is not None and claim.status.provider_id:
         return ""
-    starting = decision.starting.get(pod.key, "")
-    claim = inquiry.view.claims.get(starting)
-    if claim is not None and not claim.status.provider_id:
-        return (
-            f"It waits for NodeClaim {starting}, which is not launched, "
-            "and launches fail for want of capacity."
-        )
     pool = next((node.pool for node in decision.plan.new_nodes if pod.key in node.pods), "")
+    if claim is not None:
+        pool = claim.metadata.labels.get(NODEPOOL, "")
     failed = [each.at for each in inquiry.failures if each.node_pool == pool]
-    if failed and max(failed) > _last_launch(inquiry.view, pool):
-        place = place_of(decision, pod.key)
-        return f"It waits: launches fail for want of capacity. {place[0].upper()}{place[1:]} is tried next."
-    return ""
+    if not failed or max(failed) <= _last_launch(inquiry.view, pool):
+        return ""
+    if claim is not None:
+        return f"It waits: launches fail for want of capacity. NodeClaim {claim.name} is tried now."
+    place = place_of(decision, pod.key)
+    return f"It waits: launches fail for want of capacity. {place[0].upper()}{place[1:]} is tried next."
 
 
 def _last_launch(view: ClusterView, pool: str) -> datetime:
@@ -204,10 +198,11 @@ def refusal_of(
     decision: ProvisioningDecision | None,
     *,
     answer: str = "It waits and has no place.",
-    because: tuple[str, ...] = (),
 ) -> Explanation:
     """Return what keeps pods that are alike from having a place, and what would help."""
-    if decision is None:
+    reason = why_not_decided(pods[0], decision)
+    because = (reason,) if reason else ()
+    if decision is None or pods[0].spec.scheduling_gates or pods[0].key in decision.skipped:
         return Explanation(object=name, placed=False, answer=answer, because=because)
     keys = {pod.key for pod in pods}
     refusal = next((each for each in decision.plan.refusals if each.pod in keys), None)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.core.state.pod import is_terminal, is_unscheduled
-from karpenter.why.answer import Explanation, counted, place_of
+from karpenter.why.answer import Explanation, counted, places_of
 from karpenter.why.causes import failure_sentences
 from karpenter.why.classes import missing_class
 from karpenter.why.daemons import daemons_of, request_text
-from karpenter.why.pods import capacity_doubt, refusal_of, why_not_decided
+from karpenter.why.pods import capacity_doubt, refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -61,23 +61,24 @@ def explain_workload(inquiry: Inquiry, kind: str, key: str, pods: tuple[Pod, ...
         count = "Its pod runs" if len(pods) == 1 else f"Its {len(pods)} pods run"
         return Explanation(object=name, placed=True, answer=f"{count}.", because=there)
     decision = inquiry.ask(inquiry.view)
-    if all(place_of(decision, pod.key) for pod in waiting):
+    keys = [pod.key for pod in waiting]
+    if len(places_of(decision, keys)) == len(keys):
         decision = inquiry.provision(inquiry.view)
-    lost = tuple(pod for pod in waiting if not place_of(decision, pod.key))
-    places = Counter(place_of(decision, pod.key) for pod in waiting)
-    going = (*there, *(f"{counted(count, 'pod')} to {place}" for place, count in places.items() if place))
+    places = places_of(decision, keys)
+    lost = tuple(pod for pod in waiting if pod.key not in places)
+    counts = Counter(places[key] for key in keys if key in places)
+    going = (*there, *(f"{counted(count, 'pod')} to {place}" for place, count in counts.most_common(_SHOWN)))
+    if len(counts) > _SHOWN:
+        going = (*going, f"the others to {len(counts) - _SHOWN} more places")
     if not lost:
         doubt = next(filter(None, (capacity_doubt(inquiry, pod, decision) for pod in waiting)), "")
         verb = "waits and will run" if len(waiting) == 1 else "wait and will run"
         answer = doubt or f"{counted(len(waiting), 'pod')} of {len(pods)} {verb}."
-        keys = {pod.key for pod in waiting}
-        pools = sorted({node.pool for node in decision.plan.new_nodes if keys & {*node.pods}})
+        pools = sorted({node.pool for node in decision.plan.new_nodes if places.keys() & {*node.pods}})
         missing = (missing_class(inquiry.view.pools[each], inquiry.view, inquiry.catalog) for each in pools)
         told = tuple(dict.fromkeys((*going, *failure_sentences(inquiry), *filter(None, missing))))
         return Explanation(object=name, placed=not doubt, answer=answer, because=told)
-    first = lost[0]
-    alike = tuple(pod for pod in lost if _is_like(pod, first))
-    reason = why_not_decided(first, decision)
+    alike = tuple(pod for pod in lost if _is_like(pod, lost[0]))
     verb = "waits and has no place" if len(lost) == 1 else "wait and have no place"
     refused = refusal_of(
         inquiry,
@@ -85,7 +86,6 @@ def explain_workload(inquiry: Inquiry, kind: str, key: str, pods: tuple[Pod, ...
         alike,
         decision,
         answer=f"{len(lost)} of {counted(len(pods), 'pod')} {verb}.",
-        because=(reason,) if reason else (),
     )
     return msgspec.structs.replace(refused, because=(*going, *refused.because))
 
