@@ -552,6 +552,10 @@ class ClusterState:
             self._claim_changed(item, before)
         elif kind is NodePool or kind is NodeOverlay:
             self.consolidation_state += _spec_inputs(item) != _spec_inputs(before)
+        elif kind is DaemonSet:
+            self.consolidation_state += _generation(item) != _generation(before)
+        elif kind is NodeClass:
+            self.consolidation_state += item != before  # it holds no more than decisions read
 
     def _pod_changed(self, pod: Pod | None, before: Pod | None) -> None:
         self._index.update_pod(pod, before)
@@ -601,6 +605,11 @@ def _spec_inputs(item: NodePool | NodeOverlay | None) -> tuple[object, ...]:
     if item is None:
         return ()
     return item.metadata.generation, is_status_condition_true(item.status.conditions, "Ready")
+
+
+def _generation(item: DaemonSet | None) -> int | None:
+    """Return what changes with the requests of a DaemonSet, and not with the count of its pods."""
+    return item.metadata.generation if item is not None else None
 
 
 def _node_inputs(node: Node | None) -> tuple[object, ...]:
