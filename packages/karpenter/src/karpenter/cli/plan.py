@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from karpenter.api.nodepool import NodePool
+    from karpenter.cli.planning.autoscaling import Bound
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
 
@@ -67,6 +68,14 @@ _PATIENCE: Final = 2.0
 @click.option(
     "--disruption", is_flag=True, help="Also show which machines would go, and what keeps the rest."
 )
+@click.option(
+    "--hpa",
+    type=click.Choice(("min", "max")),
+    default="min",
+    show_default=True,
+    help="Replicas of workloads with a HorizontalPodAutoscaler or ScaledObject: those of the manifest"
+    " within its bounds, or the most it may ask for.",
+)
 @click.option("--why", is_flag=True, help="Also say of every placed pod why it goes there.")
 @click.option("--strict", is_flag=True, help="Exit with 1 if a pod stays without a place.")
 @output_option_with("text", "json", "yaml", "html")
@@ -78,6 +87,7 @@ def plan(  # noqa: PLR0917  click hands over options by name
     now: str | None,
     given: tuple[str, ...],
     disruption: bool,
+    hpa: Bound,
     why: bool,
     strict: bool,
     output: Output,
@@ -98,7 +108,7 @@ def plan(  # noqa: PLR0917  click hands over options by name
         # What is read stays until the end and has no cycles: looking for some takes a third of the time.
         gc.disable()
         try:
-            found = read_input(paths, live_cluster(paths, kubeconfig, context), tell=doing)
+            found = read_input(paths, live_cluster(paths, kubeconfig, context), hpa=hpa, tell=doing)
             gc.freeze()
         finally:
             gc.enable()

@@ -24,6 +24,13 @@ from karpenter.api.pod import Pod
 from karpenter.api.validation.amounts import COUNTING, bad_amounts, bad_quantities
 from karpenter.api.validation.documents import Finding, builtin_problems, check_document, refusal, untold
 from karpenter.cli.files import SourceText, read_texts
+from karpenter.cli.planning.autoscaling import (
+    Bound,
+    PodAutoscaler,
+    read_autoscaler,
+    scaled,
+    without_target,
+)
 from karpenter.cli.planning.server import ManifestJudge
 from karpenter.cli.server_rules import server_rules
 from karpenter.cloud.catalogs.ec2.volumes import node_class_of
@@ -134,6 +141,7 @@ def read_input(
     paths: Sequence[str],
     live: LiveCluster | None = None,
     *,
+    hpa: Bound = "min",
     texts: Iterable[SourceText] = (),
     tell: Callable[[str], None] | None = None,
 ) -> PlanInput:
@@ -141,7 +149,8 @@ def read_input(
     Return the cluster that files, folders or standard input (``-``) describe.
 
     With a `live` cluster they are what would be applied to it: what it has already is replaced, and
-    a workload that runs there keeps the pods that it has. `texts` are files that were read before.
+    a workload that runs there keeps the pods that it has. `hpa` says which bound of autoscalers the other
+    workloads have. `texts` are files that were read before.
     Reading that takes long tells how far it is.
     """
     reader, progress = _ManifestReader(), _Progress(tell or (lambda _: None))
@@ -157,10 +166,14 @@ def read_input(
     fresh = [each for each in reader.objects if (each.kind, each.key) not in known]
     changed = [each for each in reader.objects if (each.kind, each.key) in known]
     classes = (*(live.classes if live is not None else ()), *reader.classes)
-    view = view_of([*there, *changed, *_as_stored(fresh)], classes)
+    view = view_of([*there, *changed, *_as_stored(scaled(fresh, reader.autoscalers, hpa))], classes)
     pools = {name: _hashed(pool) for name, pool in view.pools.items()}
     view = msgspec.structs.replace(view, pools=pools)
-    skipped = (*(live.skipped if live is not None else ()), *reader.skipped)
+    skipped = (
+        *(live.skipped if live is not None else ()),
+        *reader.skipped,
+        *without_target([*there, *reader.objects], reader.autoscalers),
+    )
     return PlanInput(view=view, problems=tuple(reader.problems), skipped=skipped)
 
 
@@ -173,6 +186,7 @@ class _ManifestReader:
     def __init__(self) -> None:
         self.objects: list[Resource] = []
         self.classes: list[NodeClass] = []
+        self.autoscalers: list[PodAutoscaler] = []
         self.problems: list[str] = []
         self.skipped: list[str] = []
         self._seen: dict[tuple[str, str], str] = {}
@@ -187,6 +201,7 @@ class _ManifestReader:
             return
         try:
             found, node_class = read_object(document), _node_class(document)
+            autoscaler = read_autoscaler(document) if found is None else None
         except InvalidObject as error:
             self.problems.append(f"{document.source}: {error}")
             return
@@ -199,6 +214,8 @@ class _ManifestReader:
             if kind not in _WRITTEN_BY_USERS:
                 self._weigh(document)
             self._add(found, document)
+        elif autoscaler is not None:
+            self.autoscalers.append(autoscaler)
         elif node_class is None:
             self.skipped.append(f"{document.source}: {version} {kind} decides nothing here and is left out")
 
