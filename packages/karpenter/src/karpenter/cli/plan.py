@@ -178,6 +178,10 @@ def _without_effect(settings: Settings, view: ClusterView, types: Catalog) -> It
     if view.overlays and not settings.feature_gates["NodeOverlay"]:
         names = ", ".join(sorted(each.name for each in view.overlays.values()))
         yield f"NodeOverlay {names} is not applied: --set feature-gates=NodeOverlay=true enables it"
+    static = [each for each in view.pools.values() if each.spec.replicas is not None]
+    if static and not settings.feature_gates["StaticCapacity"]:
+        names = ", ".join(sorted(each.name for each in static))
+        yield f"NodePool {names} launches nothing: --set feature-gates=StaticCapacity=true enables replicas"
     for pool in view.pools.values():
         entries = pool.spec.template.spec.requirements
         ways = [set(each.values) for each in entries if each.key == CAPACITY_TYPE and each.operator == "In"]

@@ -150,7 +150,7 @@ def _machines(plan: Plan, names: dict[str, str], width: int, *, pools: bool) -> 
                 str(sum(len(node.pods) for node in alike)),
                 money(price),
                 f"${price * HOURS_A_MONTH:,.2f}",
-                _pods([pod for node in alike for pod in node.pods], names),
+                _pods([pod for node in alike for pod in node.pods], names) or "replicas of its NodePool",
             ]
         )
     return fitted(columns, rows, width, title="New machines")

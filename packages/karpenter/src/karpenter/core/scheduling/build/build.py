@@ -305,10 +305,11 @@ def _obstacle(pool: NodePool, view: ClusterView) -> str:
     ready = find_status_condition(pool.status.conditions, "Ready")
     if ready is not None and ready.status != "True":
         return f"it is not ready{f': {ready.message}' if ready.message else ''}"
-    return _class_obstacle(pool, view) or _unreadable(pool)
+    return class_obstacle(pool, view) or _unreadable(pool)
 
 
-def _class_obstacle(pool: NodePool, view: ClusterView) -> str:
+def class_obstacle(pool: NodePool, view: ClusterView) -> str:
+    """Return why the node class of a NodePool launches nothing; empty where it may, or is not known."""
     ref = pool.spec.template.spec.node_class_ref
     found = view.node_classes.get((ref.group, ref.kind, ref.name))
     if found is None:
