@@ -16,7 +16,7 @@ def _policy(condition: str, status: str, minutes: int) -> RepairPolicy:
 
 # The conditions of the EKS node monitoring agent, with the tolerations that Karpenter gives them:
 # https://karpenter.sh/docs/concepts/disruption/ and https://docs.aws.amazon.com/eks/latest/userguide/node-health.html
-REPAIRS: Final = (
+REPAIRS: Final[tuple[RepairPolicy, ...]] = (
     _policy("Ready", "False", 30),
     _policy("Ready", "Unknown", 30),
     _policy("AcceleratedHardwareReady", "False", 10),
