@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shlex
 import sys
 from random import Random
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from karpenter.api.labels import ZONE
 from karpenter.api.manifests import documents_or_refusals, render_documents
 from karpenter.api.meta import InvalidObject
 from karpenter.changeover.drift import first_hour, switch_over
@@ -21,12 +19,12 @@ from karpenter.changeover.facts import Installation, ReadObjects, find_installat
 from karpenter.changeover.report import make_report, report_markdown, report_text
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import SourceText, files_option, read_texts
+from karpenter.cli.options import catalog_option
 from karpenter.cli.output import Output, output_option_with, render
-from karpenter.cli.plan import catalog_named, moment_of
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
+from karpenter.cli.session import catalog_for, moment_of
 from karpenter.cloud.aws.labels import DOMAIN
-from karpenter.cloud.catalogs.load import AWS, KWOK, built_in_names
 from karpenter.operator.options import SettingError, Settings, parse_settings
 
 if TYPE_CHECKING:
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.state.cluster import ClusterView
 
-_ZONE_LETTER: Final = re.compile(r"[a-z]$")
 _CHURN: Final = 1
 _NOT_READ: Final = frozenset({
     "AlertingRule", "ConfigMap", "CronJob", "Deployment", "Job", "PrometheusRule", "ReplicaSet", "Secret",
@@ -54,12 +51,7 @@ _NOT_READ: Final = frozenset({
 @files_option(required=False, text="The objects of the cluster, instead of a live one")
 @click.option("--context", default="", metavar="NAME", help="The cluster of this context of the kubeconfig.")
 @click.option("--kubeconfig", default="", metavar="FILE", help="The kubeconfig to use.")
-@click.option(
-    "--catalog",
-    default="",
-    metavar="FILE|NAME",
-    help="The instance types on sale.  [default: those of EC2 in the region of the nodes]",
-)
+@catalog_option
 @click.option(
     "--ca-bundle",
     default=None,
@@ -99,7 +91,7 @@ def changeover(  # noqa: PLR0917  click hands over options by name
         ca_bundle if ca_bundle is not None else installation.environment.get("CLUSTER_CA_BUNDLE") or trusted
     )
     on_aws = any(p.spec.template.spec.node_class_ref.group == DOMAIN for p in view.pools.values())
-    types = catalog_named(catalog or _catalog_of(view, on_aws=on_aws))
+    types = catalog_for(view, catalog, live=not paths)
     classes = of_kind(read.objects, "EC2NodeClass")
     switched = switch_over(view, classes, types, moment, ca_bundle=bundle)
     settings = _settings(installation)
@@ -132,16 +124,6 @@ def _settings(installation: Installation) -> Settings:
         return parse_settings({}, installation.environment)
     except SettingError:
         return parse_settings({})
-
-
-def _catalog_of(view: ClusterView, *, on_aws: bool) -> str:
-    """Return the catalogue of the one region that nodes are in, where EC2 is used."""
-    if not on_aws:
-        return KWOK
-    labels = [each.metadata.labels for each in (*view.nodes.values(), *view.claims.values())]
-    regions = {_ZONE_LETTER.sub("", each[ZONE]) for each in labels if ZONE in each}
-    named = [name for name in built_in_names() if name.removeprefix(f"{AWS}:") in regions]
-    return named[0] if len(regions) == 1 and named else AWS
 
 
 def _from_files(paths: tuple[str, ...]) -> tuple[ClusterView, ReadObjects, str | None]:

@@ -15,6 +15,7 @@ from karpenter.api.meta import name_of
 from karpenter.api.validation.objects import check_object
 from karpenter.cli.errors import CommandError, note, notes, telling
 from karpenter.cli.files import files_option, read_texts
+from karpenter.cli.options import catalog_option, now_option
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.definition.model import read_definition
 from karpenter.definition.model import schema as definition_schema
@@ -156,10 +157,8 @@ def schema_command() -> None:
 @click.option(
     "--from", "old_path", metavar="OLD", type=click.Path(), help="The definition before the change."
 )
-@click.option(
-    "--catalog", default="aws", show_default=True, metavar="FILE|NAME", help="The instance types on sale."
-)
-@click.option("--now", metavar="RFC3339", help="The moment of the decision.  [default: this moment]")
+@catalog_option
+@now_option
 @click.option(
     "--strict", is_flag=True, help="Exit with 1 if a pod has no place or a machine cannot be replaced."
 )
@@ -187,10 +186,10 @@ def check_command(  # noqa: PLR0917  click hands over options by name
     """
     # Rendering a definition does not pay for loading the solver.
     from karpenter.cli.definition_page import markdown, text  # noqa: PLC0415
-    from karpenter.cli.plan import catalog_named, moment_of  # noqa: PLC0415
     from karpenter.cli.planning.decision import decide  # noqa: PLC0415
     from karpenter.cli.planning.input import read_input  # noqa: PLC0415
-    from karpenter.definition.check import examine, regional  # noqa: PLC0415
+    from karpenter.cli.session import catalog_name_for, catalog_named, moment_of  # noqa: PLC0415
+    from karpenter.definition.check import defined_view, examine  # noqa: PLC0415
     from karpenter.operator.options import parse_settings  # noqa: PLC0415
 
     new = objects_of(definition_path, cluster_name)
@@ -204,7 +203,7 @@ def check_command(  # noqa: PLR0917  click hands over options by name
         new,
         old=objects_of(old_path, cluster_name) if old_path else None,
         view=view,
-        catalog=catalog_named(regional(catalog, new, view)),
+        catalog=catalog_named(catalog_name_for(defined_view(new, view), catalog, live=False)),
         planner=lambda view, types: decide(view, types, settings, moment).plan,
         now=moment,
     )

@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import gc
 import sys
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
 from karpenter.api.price_annotations import annotated_floor
 from karpenter.cli.errors import CommandError, notes, progress
-from karpenter.cli.files import files_option, named_values
+from karpenter.cli.files import files_option
+from karpenter.cli.options import catalog_option, now_option, settings_option
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.cli.planning.data import disruption_data, plan_data, why_data
 from karpenter.cli.planning.decision import PlanDecision, decide
 from karpenter.cli.planning.input import LiveCluster, read_input
 from karpenter.cli.planning.remarks import remarks
-from karpenter.cloud.catalogs.ec2.instancetypes import DOMAIN
-from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
-from karpenter.cloud.catalogs.load import load_catalog
+from karpenter.cli.session import catalog_for, catalog_named, moment_of, settings_of
 from karpenter.core.model.pricing import EVERY_PRICE, family_of
-from karpenter.operator.options import SettingError, Settings, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from karpenter.api.nodepool import NodePool
     from karpenter.cli.planning.autoscaling import Bound
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
-
-_IN_MEMORY: Final = "kwok"
-_PATIENCE: Final = 2.0
-"""Seconds after which people want to know how far a command is."""
+    from karpenter.operator.options import Settings
 
 
 @click.command(
@@ -50,21 +43,9 @@ _PATIENCE: Final = 2.0
     "--context", default="", metavar="NAME", help="Read the live cluster of this context of the kubeconfig."
 )
 @click.option("--kubeconfig", default="", metavar="FILE", help="Read the live cluster of this kubeconfig.")
-@click.option(
-    "--catalog",
-    default=_IN_MEMORY,
-    show_default=True,
-    metavar="FILE|NAME",
-    help="The instance types on sale.",
-)
-@click.option("--now", metavar="RFC3339", help="The moment of the decision.  [default: this moment]")
-@click.option(
-    "--set",
-    "given",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A setting of the operator, such as feature-gates=NodeRepair=true. May be repeated.",
-)
+@catalog_option
+@now_option
+@settings_option
 @click.option(
     "--disruption", is_flag=True, help="Also show which machines would go, and what keeps the rest."
 )
@@ -103,19 +84,22 @@ def plan(  # noqa: PLR0917  click hands over options by name
     Exits 0 when the plan was made, 1 with --strict if a pod stays without a place, and 2
     when the input cannot be used.
     """
-    moment, settings, types = moment_of(now), settings_of(given), catalog_named(catalog)
+    moment, settings = moment_of(now), settings_of(given)
+    if catalog:
+        catalog_named(catalog)  # refused before anything is read
     with progress("reading the cluster") as doing:
         # What is read stays until the end and has no cycles: looking for some takes a third of the time.
         gc.disable()
         try:
-            found = read_input(paths, live_cluster(paths, kubeconfig, context), hpa=hpa, tell=doing)
+            live = live_cluster(paths, kubeconfig, context)
+            found = read_input(paths, live, hpa=hpa, tell=doing)
             gc.freeze()
         finally:
             gc.enable()
         if found.problems:
             raise CommandError(*found.problems)
         notes(found.skipped)
-        notes(_strangers(catalog, found.view.pools.values()))
+        types = catalog_for(found.view, catalog, live=live is not None)
         notes(_without_effect(settings, found.view, types))
         doing(f"deciding about {len(found.view.pods):,} pods and {len(found.view.nodes):,} nodes")
         decision = decide(found.view, types, settings, moment, disruption=disruption)
@@ -162,17 +146,6 @@ def live_cluster(paths: tuple[str, ...], kubeconfig: str, context: str) -> LiveC
     return None
 
 
-def _strangers(catalog: str, pools: Iterable[NodePool]) -> Iterator[str]:
-    """Say which pools buy from EC2 while the instance types are those of the cloud in memory."""
-    groups = {pool.name: pool.spec.template.spec.node_class_ref.group for pool in pools}
-    names = sorted(name for name, group in groups.items() if group == DOMAIN)
-    if names and catalog == _IN_MEMORY:
-        yield (
-            f"note: NodePool {', '.join(names)} buys from EC2, but the catalogue is {_IN_MEMORY}; "
-            "--catalog aws has what EC2 sells"
-        )
-
-
 def _without_effect(settings: Settings, view: ClusterView, types: Catalog) -> Iterator[str]:
     """Say which prices and floors that were given change nothing: typing errors, mostly."""
     if view.overlays and not settings.feature_gates["NodeOverlay"]:
@@ -205,30 +178,3 @@ def _without_effect(settings: Settings, view: ClusterView, types: Catalog) -> It
                 f"price-factors: {name} changes no price: expected a family of the catalogue, spot,"
                 f" on-demand, reserved or {EVERY_PRICE}"
             )
-
-
-def catalog_named(name: str) -> Catalog:
-    """Return the catalogue of ``--catalog``; raises CommandError where there is none."""
-    try:
-        return load_catalog(name)
-    except InvalidCatalog as error:
-        raise CommandError(*str(error).splitlines()) from None
-
-
-def moment_of(text: str | None, option: str = "--now") -> datetime:
-    """Return the moment that an option names, or this one; raises CommandError where it is no time."""
-    if text is None:
-        return datetime.now(UTC)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise CommandError(f"{option}: {text!r} is not a time such as 2026-01-31T09:00:00Z") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-
-def settings_of(given: tuple[str, ...]) -> Settings:
-    """Return the settings of ``--set``; raises CommandError where one is none."""
-    try:
-        return parse_settings(named_values(given))
-    except SettingError as error:
-        raise CommandError(f"--set: {error}") from None

@@ -18,8 +18,10 @@ import structlog
 from karpenter import __version__
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option
+from karpenter.cli.options import catalog_option
 from karpenter.cli.output import Output, output_option_with, render
-from karpenter.cli.plan import catalog_named, moment_of, settings_of
+from karpenter.cli.session import catalog_named, moment_of, settings_of
+from karpenter.session.catalog import CatalogUnclear
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -94,12 +96,7 @@ def _two_dashes(argument: str) -> list[str]:
 )
 @click.option("--style", metavar="COLOURS", help="Good, ok and bad.  [default: #04B575,#FFFF00,#FF0000]")
 @click.option("--disable-pricing", is_flag=True, default=None, help="Show no prices.")
-@click.option(
-    "--catalog",
-    default="",
-    metavar="FILE|NAME",
-    help="Where prices come from.  [default: the built-in catalogue of the nodes' region]",
-)
+@catalog_option
 @click.option(
     "--live-prices",
     is_flag=True,
@@ -238,6 +235,8 @@ async def _once(find: Callable[[], Awaitable[TopMonitor]], options: TopOptions) 
         return monitor.take(options)
     except KubeError as error:
         raise CommandError(str(error)) from error
+    except CatalogUnclear as error:
+        raise CommandError(str(error), hint=error.hint) from error
     finally:
         if monitor is not None:
             await monitor.stop()
@@ -251,6 +250,8 @@ async def _screen(find: Callable[[], Awaitable[TopMonitor]], options: TopOptions
         problem = await show(await find(), options)
     except KubeError as error:
         raise CommandError(str(error)) from error
+    except CatalogUnclear as error:
+        raise CommandError(str(error), hint=error.hint) from error
     if problem:
         raise CommandError(problem)
 

@@ -12,10 +12,12 @@ import click
 
 from karpenter.cli.errors import CommandError, notes, progress
 from karpenter.cli.files import files_option
+from karpenter.cli.options import catalog_option, now_option, settings_option
 from karpenter.cli.output import Output, output_option_with, render
-from karpenter.cli.plan import catalog_named, live_cluster, moment_of, settings_of
+from karpenter.cli.plan import live_cluster
 from karpenter.cli.planning.decision import DecisionSettings, decide, decision_settings
 from karpenter.cli.planning.input import read_input
+from karpenter.cli.session import catalog_for, catalog_named, moment_of, settings_of
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.provisioning.provisioner import ProvisioningDecision, ProvisioningSettings
 from karpenter.core.scheduling.build.build import overlaid_catalog
@@ -69,17 +71,9 @@ _WIDTH: Final = 80
     help="Read the cluster from this flight record.",
 )
 @click.option("--at", metavar="RFC3339", help="The moment of the record.  [default: its last decision]")
-@click.option(
-    "--catalog", default="kwok", show_default=True, metavar="FILE|NAME", help="The instance types on sale."
-)
-@click.option("--now", metavar="RFC3339", help="The moment of the decision.  [default: this moment]")
-@click.option(
-    "--set",
-    "given",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A setting of the operator, such as feature-gates=NodeRepair=true. May be repeated.",
-)
+@catalog_option
+@now_option
+@settings_option
 @output_option_with("text", "json")
 def why(  # noqa: PLR0917  click hands over options by name
     words: tuple[str, ...],
@@ -121,12 +115,16 @@ def why(  # noqa: PLR0917  click hands over options by name
         with progress("reading the record"):
             inquiry = recorded_inquiry(record, moment, settings if given else None)
     else:
-        types, moment = catalog_named(catalog), moment_of(now)
+        moment = moment_of(now)
+        if catalog:
+            catalog_named(catalog)  # refused before anything is read
         with progress("reading the cluster"):
-            found = read_input(paths, live_cluster(paths, kubeconfig, context))
+            live = live_cluster(paths, kubeconfig, context)
+            found = read_input(paths, live)
         if found.problems:
             raise CommandError(*found.problems)
         notes(found.skipped)
+        types = catalog_for(found.view, catalog, live=live is not None)
         inquiry = inquiry_of(found.view, types, settings, moment)
     with progress("deciding, once for each change that could help"):
         answer = explained(inquiry, kind, name, namespace)

@@ -33,9 +33,10 @@ from karpenter.core.state.cluster import ClusterState, ClusterView, ObjectDelete
 from karpenter.kube.errors import Forbidden, NotFound
 from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
 from karpenter.kube.rest import Selection
+from karpenter.session.catalog import chosen_catalog, suited_catalog
 from karpenter.top.advice import KARPENTER, Advice, LastDecision, last_decisions
 from karpenter.top.model import RowCache
-from karpenter.top.prices import catalog_for, prices_of
+from karpenter.top.prices import prices_of
 from karpenter.top.snapshot import TopOptions, TopSnapshot, take
 
 if TYPE_CHECKING:
@@ -69,6 +70,11 @@ class TopFeed(Protocol):
         """A number that changes whenever the cluster does."""
         ...
 
+    @property
+    def host(self) -> str:
+        """Where the API server is; empty where there is none."""
+        ...
+
     async def start(self) -> None:
         """Begin; returns once the whole cluster is known."""
         ...
@@ -87,7 +93,7 @@ class TopFeed(Protocol):
 class StaticFeed:
     """A cluster that does not change."""
 
-    revision = 0
+    revision, host = 0, ""
 
     def __init__(
         self, view: ClusterView, notes: Sequence[str] = (), events: Sequence[LastDecision] = ()
@@ -112,7 +118,7 @@ class LiveFeed:
     """A cluster that is watched."""
 
     def __init__(self, client: Client) -> None:
-        self._client = client
+        self._client, self.host = client, client.host
         self._chance = Random()  # noqa: S311  spreads requests, hides nothing
         self._supervisor = Supervisor(chance=self._chance)
         self._state = ClusterState(serves=None)
@@ -246,9 +252,13 @@ class TopMonitor:
 
     async def _find_catalog(self) -> None:
         """Take the catalogue that was named, or the one that suits the nodes, once there are some."""
-        name = self.catalog_name or await asyncio.to_thread(catalog_for, self._feed.view())
-        if not name:
-            return
+        view, host, live = self._feed.view(), self._feed.host, not isinstance(self._feed, StaticFeed)
+        if self.catalog_name:
+            name = chosen_catalog(view, self.catalog_name, live=live, host=host)
+        else:
+            name = await asyncio.to_thread(suited_catalog, view, host=host)
+        if not name or (live and name == AWS and not self.catalog_name):
+            return  # of a live cluster no region is assumed
         self.catalog_name = name
         source = CurrentCatalog(name, live=self._live_prices)
         if not source.region or source.region in load_data().regions:

@@ -258,7 +258,8 @@ def _node_class(document: Document) -> NodeClass | None:
     except msgspec.ValidationError as error:
         problem = str(error)
         raise InvalidObject(subject=document.subject, field="status.conditions", problem=problem) from None
-    plain = {**document.plain, "status": {"conditions": [to_plain(each) for each in conditions]}}
+    told = status if isinstance(status, dict) else {}
+    plain = {**document.plain, "status": {**told, "conditions": [to_plain(each) for each in conditions]}}
     return node_class_of(plain, version.partition("/")[0], kind)
 
 

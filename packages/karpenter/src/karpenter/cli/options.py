@@ -1,0 +1,28 @@
+"""Options that several commands share: which cluster, what is on sale, with which settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+catalog_option: Final = click.option(
+    "--catalog",
+    default="",
+    metavar="FILE|NAME",
+    help="The instance types on sale: kwok, aws, aws:REGION or a file."
+    "  [default: the built-in catalogue that suits the cluster]",
+)
+settings_option: Final = click.option(
+    "--set",
+    "given",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of the operator, such as feature-gates=NodeRepair=true. May be repeated.",
+)
+now_option: Final = click.option(
+    "--now", metavar="RFC3339", help="The moment of the decision.  [default: this moment]"
+)
