@@ -13,7 +13,8 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from errno import ENOSPC
 from importlib import metadata
 from pathlib import Path
@@ -189,9 +190,6 @@ class LazyGroup(click.Group):
         write_what_can_be_encoded(sys.stdout, sys.stderr)
         try:
             return super().main(args, *arguments, **options)
-        except BrokenPipeError:
-            _write_no_more()
-            sys.exit(_PIPE_CLOSED)
         except OSError as error:
             if error.errno != ENOSPC:
                 raise
@@ -199,10 +197,20 @@ class LazyGroup(click.Group):
             click.echo(f"error: what the command prints cannot be written: {error.strerror}", err=True)
             sys.exit(UNUSABLE)
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the arguments, and print the help of the group where that is asked for."""
+        with _exit_when_the_pipe_closes():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; an object that cannot be read is one line, not a traceback."""
         try:
-            return super().invoke(ctx)
+            with _exit_when_the_pipe_closes():
+                found = super().invoke(ctx)
+                sys.stdout.flush()  # what is left would be lost without an error when Python exits
+                return found
         except InvalidObject as error:
             raise CommandError(str(error)) from error
         except KeyboardInterrupt:
@@ -212,6 +220,16 @@ class LazyGroup(click.Group):
             if missing is None:
                 raise
             raise missing from error
+
+
+@contextmanager
+def _exit_when_the_pipe_closes() -> Iterator[None]:
+    """Exit as a program does that a shell has told of the end of its reader; click would exit with 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        _write_no_more()
+        sys.exit(_PIPE_CLOSED)
 
 
 def _write_no_more() -> None:

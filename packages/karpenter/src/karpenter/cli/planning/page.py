@@ -28,7 +28,7 @@ from karpenter.core.model.pricing import (
     VOLUMES,
 )
 from karpenter.core.model.resources import CPU, MEMORY
-from karpenter.top.table import Cell, FittedColumn, fitted
+from karpenter.top.table import Cell, FittedColumn, TextConsole, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,7 +94,7 @@ def show(
 
 
 def _console() -> Console:
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = TextConsole()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PIPE
     return console
