@@ -30,7 +30,8 @@ _HEAD: Final = """\
 
 This page is written by `python -m karpenter.cli.manual`; a test fails when it is out of date.
 `man karpenter-plan` shows the same where karpenter is installed, `-h` and `--help` show it in the terminal.
-Exit codes: 0 success, 1 success with a negative answer, 2 unusable input, 130 interrupted, 141 the reader of the output is gone (as of every program that a shell ends with SIGPIPE).
+Exit codes: 0 success, 1 success with a negative answer, 2 unusable input, 130 interrupted.
+141 says that the reader of the output is gone, as a shell reports it of every program.
 """
 
 

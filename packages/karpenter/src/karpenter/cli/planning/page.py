@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from rich.console import Console, RenderableType
 from rich.text import Text
 
 from karpenter.cli.planning.data import bill, counted, money
@@ -32,6 +31,8 @@ from karpenter.top.table import Cell, FittedColumn, TextConsole, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from rich.console import Console, RenderableType
 
     from karpenter.cli.planning.decision import PlanDecision
     from karpenter.core.disruption.disrupt import DisruptionDecision
