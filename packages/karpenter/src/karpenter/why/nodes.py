@@ -22,7 +22,7 @@ from karpenter.core.lifecycle.liveness import REGISTRATION_TIMEOUT
 from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import StateNode, state_nodes
-from karpenter.why.answer import Explanation, Inquiry, PoolMiss, place_of, with_pools
+from karpenter.why.answer import Explanation, Inquiry, PoolMiss, counted, place_of, with_pools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,14 +39,9 @@ _SHOWN: Final = 6
 _NAMED_WITHIN: Final = timedelta(seconds=5)
 
 
-def counted(number: int, noun: str) -> str:
-    """Return how many there are of something."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def explain_node(inquiry: Inquiry, node: StateNode) -> Explanation:
     """Return why a node was bought, what runs on it for whom, and what holds it."""
-    decision = inquiry.disrupt(inquiry.view)
+    decision = inquiry.ask_disrupt(inquiry.view)
     words = [node.labels.get(key, "") for key in (INSTANCE_TYPE, ZONE, CAPACITY_TYPE)]
     about = ", ".join(word for word in words if word)
     because = [*([f"it is {about}"] if about else []), *_bought(inquiry, node), *_runs(node)]
@@ -273,7 +268,7 @@ def explain_pool(inquiry: Inquiry, pool: NodePool) -> Explanation:
 
 def _misses(inquiry: Inquiry, pool: NodePool, waiting: list[str]) -> Iterator[PoolMiss]:
     """Yield each reason once, with how many pods it keeps out."""
-    asked = inquiry.provision(with_pools(inquiry.view, [pool.name]))
+    asked = inquiry.ask(with_pools(inquiry.view, [pool.name]))
     wanted = set(waiting)
     reasons = Counter(
         reason for refusal in asked.plan.refusals if refusal.pod in wanted for reason in refusal.reasons

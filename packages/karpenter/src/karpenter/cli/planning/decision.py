@@ -35,7 +35,7 @@ from karpenter.core.provisioning.provisioner import (
     provision,
 )
 from karpenter.core.scheduling.build.build import overlaid_catalog
-from karpenter.core.scheduling.problem import Plan, Refusal
+from karpenter.core.scheduling.problem import Options, Plan, Refusal
 from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import state_nodes
 from karpenter.operator.options import Settings, disruption_context, provisioning_settings
@@ -92,8 +92,13 @@ def decide(
     now: datetime,
     *,
     disruption: bool = False,
+    prove: bool = True,
 ) -> PlanDecision:
-    """Return what the operator would do with a cluster at one moment."""
+    """
+    Return what the operator would do with a cluster at one moment.
+
+    Without `prove` no bound is worked out, and no plan is sought that only a bound would lead to.
+    """
     if not isinstance(settings, DecisionSettings):
         settings = decision_settings(settings)
     going: list[Command] = []
@@ -111,7 +116,11 @@ def decide(
         catalog,
         ProvisioningMemory(),
         now=now,
-        settings=msgspec.structs.replace(settings.provisioning, report=True),
+        settings=msgspec.structs.replace(
+            settings.provisioning,
+            options=_proving(settings.provisioning.options, prove=prove),
+            report=True,
+        ),
     )
     found = msgspec.structs.replace(found, plan=with_static_machines(found.plan, static.machines, view))
     return PlanDecision(
@@ -120,10 +129,14 @@ def decide(
         skipped=tuple(Refusal(pod=key, message=SKIPPED) for key in found.skipped),
         names=_buffer_names(found.virtual),
         unsold=static.unsold,
-        disruption=_disrupt(view, catalog, settings.disruption, now, found=found, going=going)
+        disruption=_disrupt(view, catalog, settings.disruption, now, found=found, going=going, prove=prove)
         if disruption
         else None,
     )
+
+
+def _proving(options: Options, *, prove: bool) -> Options:
+    return options if prove else msgspec.structs.replace(options, prove=False)
 
 
 def _disrupt(
@@ -134,6 +147,7 @@ def _disrupt(
     *,
     found: ProvisioningDecision,
     going: list[Command],
+    prove: bool,
 ) -> DisruptionDecision:
     """Return what disruption decides once the provisioner has; the nodes of `going` go in any case."""
     # The provisioner nominates a claim by its name, since its node may have none yet.
@@ -146,7 +160,7 @@ def _disrupt(
         context=msgspec.structs.replace(
             context,
             # A plan has no past in which stock could have come and gone.
-            settings=msgspec.structs.replace(context.settings, prove=True, return_after=timedelta()),
+            settings=msgspec.structs.replace(context.settings, prove=prove, return_after=timedelta()),
             nominated=frozenset(
                 node.name
                 for node in state_nodes(view)

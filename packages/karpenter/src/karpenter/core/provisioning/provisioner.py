@@ -516,7 +516,7 @@ def provision(
     if not pods:
         return decision
     plan = _plan(built, view, policy)
-    if settings.report:
+    if settings.report and options.prove:
         plan = msgspec.structs.replace(plan, cost=with_gap_parts(plan.cost, built.problem))
     return _planned(
         decision, built, view, catalog, pods, plan=plan, now=now, nominated_for=settings.nominated_for
