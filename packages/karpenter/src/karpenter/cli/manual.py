@@ -77,7 +77,9 @@ class CommandManual(msgspec.Struct, frozen=True):
             return []
         if self.command is main:
             return [(name, entry.about) for name, entry in COMMANDS.items()]
-        return [(name, each.get_short_help_str(200)) for name, each in sorted(self.command.commands.items())]
+        names = self.command.list_commands(self.context)
+        found = ((name, self.command.get_command(self.context, name)) for name in names)
+        return [(name, each.get_short_help_str(200)) for name, each in found if each is not None]
 
     @property
     def distribution(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,10 +14,11 @@ from karpenter.cli.errors import CommandError, notes, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.options import catalog_option, now_option, settings_option
 from karpenter.cli.output import Output, output_option_with, render
-from karpenter.cli.planning.data import disruption_data, plan_data, why_data
-from karpenter.cli.planning.decision import PlanDecision, decide
+from karpenter.cli.planning.data import disruption_data, plan_data, rollout_data, why_data
+from karpenter.cli.planning.decision import PlanDecision, decide, decision_settings
 from karpenter.cli.planning.input import LiveCluster, read_input
 from karpenter.cli.planning.remarks import remarks
+from karpenter.cli.planning.rollout import Rollout, rollout
 from karpenter.cli.session import catalog_for, catalog_named, moment_of, settings_of
 from karpenter.core.model.pricing import EVERY_PRICE, family_of
 
@@ -30,13 +31,58 @@ if TYPE_CHECKING:
     from karpenter.operator.options import Settings
 
 
-@click.command(
+hpa_option: Final = click.option(
+    "--hpa",
+    type=click.Choice(("min", "max")),
+    default="min",
+    show_default=True,
+    help="Replicas of workloads with a HorizontalPodAutoscaler or ScaledObject: those of the manifest"
+    " within its bounds, or the most it may ask for.",
+)
+
+
+class PlanGroup(click.Group):
+    """A command that plans, with commands below it; these come first among the arguments, or not at all."""
+
+    allow_extra_args = False
+    allow_interspersed_args = True
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return ["diff"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        from karpenter.cli.plan_diff import diff  # noqa: PLC0415  it shares options with this module
+
+        del ctx
+        return diff if cmd_name == "diff" else None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args[:1] != ["diff"]:
+            return click.Command.parse_args(self, ctx, args)
+        ctx.args = args
+        return args
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if ctx.args[:1] != ["diff"]:
+            return click.Command.invoke(self, ctx)
+        name, command, args = self.resolve_command(ctx, list(ctx.args))
+        assert command is not None
+        with command.make_context(name, args, parent=ctx) as below:
+            return command.invoke(below)
+
+
+@click.group(
+    cls=PlanGroup,
+    invoke_without_command=True,
+    subcommand_metavar="",
     epilog="Examples:\n\n"
     "  karpenter plan -f cluster/ -f new-deployment.yaml --catalog aws\n\n"
     "  karpenter plan --context production --disruption\n\n"
     "  karpenter plan --context production -f changed-nodepool.yaml\n\n"
     "  karpenter plan --context production --disruption -o html > plan.html\n\n"
-    "  kubectl get nodes,nodeclaims,nodepools,pods -A -o yaml | karpenter plan -f - --disruption"
+    "  kubectl get nodes,nodeclaims,nodepools,pods -A -o yaml | karpenter plan -f - --disruption\n\n"
+    "  karpenter plan diff before/ after/ -o markdown",
 )
 @files_option(required=False, text="The cluster, or what would be applied to a live one")
 @click.option(
@@ -49,17 +95,10 @@ if TYPE_CHECKING:
 @click.option(
     "--disruption", is_flag=True, help="Also show which machines would go, and what keeps the rest."
 )
-@click.option(
-    "--hpa",
-    type=click.Choice(("min", "max")),
-    default="min",
-    show_default=True,
-    help="Replicas of workloads with a HorizontalPodAutoscaler or ScaledObject: those of the manifest"
-    " within its bounds, or the most it may ask for.",
-)
+@hpa_option
 @click.option("--why", is_flag=True, help="Also say of every placed pod why it goes there.")
 @click.option("--strict", is_flag=True, help="Exit with 1 if a pod stays without a place.")
-@output_option_with("text", "json", "yaml", "html")
+@output_option_with("text", "json", "yaml", "markdown", "html")
 def plan(  # noqa: PLR0917  click hands over options by name
     paths: tuple[str, ...],
     context: str,
@@ -100,15 +139,23 @@ def plan(  # noqa: PLR0917  click hands over options by name
             raise CommandError(*found.problems)
         notes(found.skipped)
         types = catalog_for(found.view, catalog, live=live is not None)
-        notes(_without_effect(settings, found.view, types))
+        notes(without_effect(settings, found.view, types))
         doing(f"deciding about {len(found.view.pods):,} pods and {len(found.view.nodes):,} nodes")
         decision = decide(found.view, types, settings, moment, disruption=disruption)
         notes(decision.provisioning.left_out)
+        change = None
+        if disruption:
+            doing("deciding about everything that has drifted")
+            change = rollout(decision, found.view, types, decision_settings(settings), moment)
         doing("writing the plan")
         if output.form == "text":
             from karpenter.cli.planning.page import show  # noqa: PLC0415  only text needs rich
 
-            show(decision, why=why, remarks=remarks(decision, found.view, types))
+            show(decision, why=why, remarks=remarks(decision, found.view, types), change=change)
+        elif output.form == "markdown":
+            from karpenter.cli.planning.markdown import plan_markdown  # noqa: PLC0415  only for Markdown
+
+            click.echo(plan_markdown(decision, remarks(decision, found.view, types), change), nl=False)
         elif output.form == "html":
             from karpenter.cli.console import plan_page, planned_document  # noqa: PLC0415  only html needs it
             from karpenter.cli.why import inquiry_of  # noqa: PLC0415  as above
@@ -119,16 +166,20 @@ def plan(  # noqa: PLR0917  click hands over options by name
             click.echo(plan_page(document, inquiry), nl=False)
         else:
             told = remarks(decision, found.view, types)
-            click.echo(render(_data(decision, told, why=why), output.form), nl=False)
+            click.echo(render(_data(decision, told, change, why=why), output.form), nl=False)
     sys.exit(1 if strict and decision.plan.refusals else 0)
 
 
-def _data(decision: PlanDecision, told: Iterable[str], *, why: bool) -> dict[str, Any]:
+def _data(
+    decision: PlanDecision, told: Iterable[str], change: Rollout | None, *, why: bool
+) -> dict[str, Any]:
     data = plan_data(decision, told)
     if why:
         data |= why_data(decision.plan, decision.names)
     if decision.disruption is not None:
         data |= disruption_data(decision.disruption, decision.names)
+    if change is not None:
+        data |= rollout_data(change)
     return data
 
 
@@ -146,7 +197,7 @@ def live_cluster(paths: tuple[str, ...], kubeconfig: str, context: str) -> LiveC
     return None
 
 
-def _without_effect(settings: Settings, view: ClusterView, types: Catalog) -> Iterator[str]:
+def without_effect(settings: Settings, view: ClusterView, types: Catalog) -> Iterator[str]:
     """Say which prices and floors that were given change nothing: typing errors, mostly."""
     if view.overlays and not settings.feature_gates["NodeOverlay"]:
         names = ", ".join(sorted(each.name for each in view.overlays.values()))

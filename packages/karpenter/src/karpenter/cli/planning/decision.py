@@ -107,7 +107,7 @@ def decide(
     gate = settings.disruption.settings.static_capacity
     if disruption:
         going = removals(view, priced, now, node_repair=settings.node_repair, static_capacity=gate)
-        view = _leaving(view, {name for command in going for name in command.candidates}, now)
+        view = leaving(view, {name for command in going for name in command.candidates}, now)
     if gate:
         static = static_capacity(view, priced)
         view = with_static_claims(view, static.machines)
@@ -190,7 +190,7 @@ def _marked(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, status=status)
 
 
-def _leaving(view: ClusterView, names: set[str], now: datetime) -> ClusterView:
+def leaving(view: ClusterView, names: set[str], now: datetime) -> ClusterView:
     """Return the view with the claims behind these nodes being deleted."""
     if not names:
         return view

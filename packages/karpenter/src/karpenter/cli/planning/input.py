@@ -143,6 +143,7 @@ def read_input(
     *,
     hpa: Bound = "min",
     texts: Iterable[SourceText] = (),
+    over: Iterable[SourceText] = (),
     tell: Callable[[str], None] | None = None,
 ) -> PlanInput:
     """
@@ -150,17 +151,19 @@ def read_input(
 
     With a `live` cluster they are what would be applied to it: what it has already is replaced, and
     a workload that runs there keeps the pods that it has. `hpa` says which bound of autoscalers the other
-    workloads have. `texts` are files that were read before.
+    workloads have. `texts` are files that were read before; objects of `over` replace theirs.
     Reading that takes long tells how far it is.
     """
     reader, progress = _ManifestReader(), _Progress(tell or (lambda _: None))
-    for text in (*texts, *read_texts(paths)):
-        for found in documents_or_refusals(text.content, text.source):
-            progress.step(text.source)
-            if isinstance(found, InvalidObject):
-                reader.problems.append(str(found))
-            else:
-                reader.read(found)
+    for layer in ((*texts, *read_texts(paths)), over):
+        reader.begin_layer()
+        for text in layer:
+            for found in documents_or_refusals(text.content, text.source):
+                progress.step(text.source)
+                if isinstance(found, InvalidObject):
+                    reader.problems.append(str(found))
+                else:
+                    reader.read(found)
     there = live.objects if live is not None else ()
     known = {(each.kind, each.key) for each in there}
     fresh = [each for each in reader.objects if (each.kind, each.key) not in known]
@@ -184,7 +187,7 @@ def _hashed(pool: NodePool) -> NodePool:
 
 class _ManifestReader:
     def __init__(self) -> None:
-        self.objects: list[Resource] = []
+        self._held: dict[tuple[str, str], Resource] = {}
         self.classes: list[NodeClass] = []
         self.autoscalers: list[PodAutoscaler] = []
         self.problems: list[str] = []
@@ -192,6 +195,14 @@ class _ManifestReader:
         self._seen: dict[tuple[str, str], str] = {}
         self._amounts = AmountReader()
         self._judge = ManifestJudge(server_rules)
+
+    @property
+    def objects(self) -> list[Resource]:
+        return list(self._held.values())
+
+    def begin_layer(self) -> None:
+        """Let what is read from now on replace what was read before; a layer has each object once."""
+        self._seen.clear()
 
     def read(self, document: Document) -> None:
         version, kind = document.identity
@@ -236,7 +247,7 @@ class _ManifestReader:
             first = self._seen[identity]
             self.problems.append(f"{document.source}: {document.subject}: is there already, in {first}")
         self._seen[identity] = document.source
-        self.objects.append(found)
+        self._held[identity] = found
 
 
 def _as_stored(objects: list[Resource]) -> list[Resource]:
