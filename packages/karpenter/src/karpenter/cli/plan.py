@@ -18,7 +18,12 @@ from karpenter.cli.planning.data import disruption_data, plan_data, rollout_data
 from karpenter.cli.planning.decision import PlanDecision, decide, decision_settings
 from karpenter.cli.planning.input import LiveCluster, read_input
 from karpenter.cli.planning.remarks import remarks
-from karpenter.cli.planning.rollout import Rollout, rollout
+from karpenter.cli.planning.rollout import DriftRollout, rollout
+from karpenter.cli.planning.volumes import (
+    missing_storage_classes,
+    storage_class_hint,
+    with_storage_classes,
+)
 from karpenter.cli.session import catalog_for, catalog_named, moment_of, settings_of
 from karpenter.core.model.pricing import EVERY_PRICE, family_of
 
@@ -38,6 +43,14 @@ hpa_option: Final = click.option(
     show_default=True,
     help="Replicas of workloads with a HorizontalPodAutoscaler or ScaledObject: those of the manifest"
     " within its bounds, or the most it may ask for.",
+)
+
+
+storage_option: Final = click.option(
+    "--assume-storage-classes",
+    "assume",
+    is_flag=True,
+    help="Make volumes of StorageClasses that are not there where their pods go.",
 )
 
 
@@ -96,6 +109,7 @@ class PlanGroup(click.Group):
     "--disruption", is_flag=True, help="Also show which machines would go, and what keeps the rest."
 )
 @hpa_option
+@storage_option
 @click.option("--why", is_flag=True, help="Also say of every placed pod why it goes there.")
 @click.option("--strict", is_flag=True, help="Exit with 1 if a pod stays without a place.")
 @output_option_with("text", "json", "yaml", "markdown", "html")
@@ -108,6 +122,7 @@ def plan(  # noqa: PLR0917  click hands over options by name
     given: tuple[str, ...],
     disruption: bool,
     hpa: Bound,
+    assume: bool,
     why: bool,
     strict: bool,
     output: Output,
@@ -138,40 +153,51 @@ def plan(  # noqa: PLR0917  click hands over options by name
         if found.problems:
             raise CommandError(*found.problems)
         notes(found.skipped)
-        types = catalog_for(found.view, catalog, live=live is not None)
-        notes(without_effect(settings, found.view, types))
-        doing(f"deciding about {len(found.view.pods):,} pods and {len(found.view.nodes):,} nodes")
-        decision = decide(found.view, types, settings, moment, disruption=disruption)
+        view, missing = found.view, missing_storage_classes(found.view)
+        if assume:
+            view = with_storage_classes(view, missing)
+        types = catalog_for(view, catalog, live=live is not None)
+        notes(without_effect(settings, view, types))
+        doing(f"deciding about {len(view.pods):,} pods and {len(view.nodes):,} nodes")
+        decision = decide(view, types, settings, moment, disruption=disruption)
         notes(decision.provisioning.left_out)
         change = None
         if disruption:
             doing("deciding about everything that has drifted")
-            change = rollout(decision, found.view, types, decision_settings(settings), moment)
+            change = rollout(decision, view, types, decision_settings(settings), moment)
         doing("writing the plan")
-        if output.form == "text":
-            from karpenter.cli.planning.page import show  # noqa: PLC0415  only text needs rich
-
-            show(decision, why=why, remarks=remarks(decision, found.view, types), change=change)
-        elif output.form == "markdown":
-            from karpenter.cli.planning.markdown import plan_markdown  # noqa: PLC0415  only for Markdown
-
-            click.echo(plan_markdown(decision, remarks(decision, found.view, types), change), nl=False)
-        elif output.form == "html":
+        told = [*remarks(decision, view, types)]
+        if missing and not assume and live is None:
+            told.append(storage_class_hint(missing))
+        if output.form == "html":
             from karpenter.cli.console import plan_page, planned_document  # noqa: PLC0415  only html needs it
             from karpenter.cli.why import inquiry_of  # noqa: PLC0415  as above
 
             title = context or ", ".join(paths) or kubeconfig
-            document = planned_document(decision, found.view, types, moment, title=title)
-            inquiry = inquiry_of(found.view, types, settings, moment)
-            click.echo(plan_page(document, inquiry), nl=False)
+            document = planned_document(decision, view, types, moment, title=title)
+            click.echo(plan_page(document, inquiry_of(view, types, settings, moment)), nl=False)
         else:
-            told = remarks(decision, found.view, types)
-            click.echo(render(_data(decision, told, change, why=why), output.form), nl=False)
+            _write(decision, told, change, output, why=why)
     sys.exit(1 if strict and decision.plan.refusals else 0)
 
 
+def _write(
+    decision: PlanDecision, told: list[str], change: DriftRollout | None, output: Output, *, why: bool
+) -> None:
+    if output.form == "text":
+        from karpenter.cli.planning.page import show  # noqa: PLC0415  only text needs rich
+
+        show(decision, why=why, remarks=told, change=change)
+    elif output.form == "markdown":
+        from karpenter.cli.planning.markdown import plan_markdown  # noqa: PLC0415  only for Markdown
+
+        click.echo(plan_markdown(decision, told, change), nl=False)
+    else:
+        click.echo(render(_data(decision, told, change, why=why), output.form), nl=False)
+
+
 def _data(
-    decision: PlanDecision, told: Iterable[str], change: Rollout | None, *, why: bool
+    decision: PlanDecision, told: Iterable[str], change: DriftRollout | None, *, why: bool
 ) -> dict[str, Any]:
     data = plan_data(decision, told)
     if why:

@@ -13,12 +13,17 @@ from karpenter.cli.errors import CommandError, notes, progress
 from karpenter.cli.files import SourceText, files_option, read_texts
 from karpenter.cli.options import catalog_option, now_option, settings_option
 from karpenter.cli.output import Output, output_option_with, render
-from karpenter.cli.plan import hpa_option, live_cluster, without_effect
+from karpenter.cli.plan import hpa_option, live_cluster, storage_option, without_effect
 from karpenter.cli.planning.autoscaling import Bound
 from karpenter.cli.planning.comparison import PlanComparison, PlanOutcome, outcome
 from karpenter.cli.planning.data import comparison_data
 from karpenter.cli.planning.decision import decide, decision_settings
 from karpenter.cli.planning.input import LiveCluster, read_input
+from karpenter.cli.planning.volumes import (
+    missing_storage_classes,
+    storage_class_hint,
+    with_storage_classes,
+)
 from karpenter.cli.session import catalog_for, catalog_named, moment_of, settings_of
 
 
@@ -31,6 +36,8 @@ class _Common(msgspec.Struct, frozen=True, kw_only=True):
     given: tuple[str, ...]
     now: datetime
     hpa: Bound
+    assume: bool
+    """Whether StorageClasses that are not there are assumed."""
 
 
 @click.command(
@@ -50,6 +57,7 @@ class _Common(msgspec.Struct, frozen=True, kw_only=True):
 @now_option
 @settings_option
 @hpa_option
+@storage_option
 @click.option("--strict", is_flag=True, help="Exit with 1 if a pod has a place on the first side only.")
 @output_option_with("text", "json", "yaml", "markdown")
 def diff(  # noqa: PLR0917  click hands over options by name
@@ -61,6 +69,7 @@ def diff(  # noqa: PLR0917  click hands over options by name
     now: str | None,
     given: tuple[str, ...],
     hpa: Bound,
+    assume: bool,
     strict: bool,
     output: Output,
 ) -> None:
@@ -96,6 +105,7 @@ def diff(  # noqa: PLR0917  click hands over options by name
             given=given,
             now=moment_of(now),
             hpa=hpa,
+            assume=assume,
         )
         first, second = sides if len(sides) == 2 else ("", sides[0])  # noqa: PLR2004  A and B
         doing(f"planning {first or f'without {second}'}")
@@ -114,11 +124,18 @@ def _side(side: str, common: _Common, *, name: str) -> PlanOutcome:
     found = read_input((), common.live, hpa=common.hpa, texts=common.texts, over=over)
     if found.problems:
         raise CommandError(*found.problems)
-    catalog = catalog_for(found.view, common.catalog, live=common.live is not None)
-    notes(f"{name}: {each}" for each in (*found.skipped, *without_effect(settings, found.view, catalog)))
+    view, missing = found.view, missing_storage_classes(found.view)
+    hints = []
+    if common.assume:
+        view = with_storage_classes(view, missing)
+    elif missing and common.live is None:
+        hints.append(storage_class_hint(missing))
+    catalog = catalog_for(view, common.catalog, live=common.live is not None)
+    told = (*found.skipped, *without_effect(settings, view, catalog), *hints)
+    notes(f"{name}: {each}" for each in told)
     decided = decision_settings(settings)
-    decision = decide(found.view, catalog, decided, common.now, disruption=True)
-    return outcome(decision, found.view, catalog, decided, common.now, name=name)
+    decision = decide(view, catalog, decided, common.now, disruption=True)
+    return outcome(decision, view, catalog, decided, common.now, name=name)
 
 
 def _write(comparison: PlanComparison, output: Output) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from karpenter.cli.planning.rollout import Rollout, hourly, machines, rollout
+from karpenter.cli.planning.rollout import DriftRollout, hourly, machines, rollout
 from karpenter.core.disruption.command import DRIFTED
 from karpenter.core.scheduling.build.build import overlaid_catalog
 from karpenter.core.scheduling.problem import Refusal
@@ -48,7 +48,7 @@ class PlanOutcome(msgspec.Struct, frozen=True, kw_only=True):
     refusals: tuple[Refusal, ...] = ()
     """Pods without a place."""
 
-    change: Rollout | None = None
+    change: DriftRollout | None = None
     """What becomes of everything that has drifted."""
 
     @property

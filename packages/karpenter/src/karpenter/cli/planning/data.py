@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from karpenter.api.node import Taint
     from karpenter.cli.planning.comparison import PlanComparison, PlanOutcome
     from karpenter.cli.planning.decision import PlanDecision
-    from karpenter.cli.planning.rollout import Rollout
+    from karpenter.cli.planning.rollout import DriftRollout
     from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.model.requirement import RequirementTerm
     from karpenter.core.scheduling.problem import NewNode, Plan, Purchase, Refusal
@@ -96,7 +96,7 @@ def disruption_data(decision: DisruptionDecision, names: Mapping[str, str]) -> d
     }
 
 
-def rollout_data(rollout: Rollout) -> dict[str, Any]:
+def rollout_data(rollout: DriftRollout) -> dict[str, Any]:
     """Return the end of a change of NodePools as plain data."""
     return {
         "rollout": {

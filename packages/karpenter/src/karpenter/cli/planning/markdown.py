@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from karpenter.cli.planning.comparison import PlanComparison
     from karpenter.cli.planning.decision import PlanDecision
-    from karpenter.cli.planning.rollout import Rollout
+    from karpenter.cli.planning.rollout import DriftRollout
     from karpenter.core.scheduling.problem import Refusal
 
 _MOST = 20
 """Rows of pods without a place; the others are counted."""
 
 
-def plan_markdown(decision: PlanDecision, remarks: Iterable[str], change: Rollout | None) -> str:
+def plan_markdown(decision: PlanDecision, remarks: Iterable[str], change: DriftRollout | None) -> str:
     """Return a plan: new machines by type, what would go, and pods without a place."""
     plan = decision.plan
     bill = f"{money(plan.cost.hourly)} an hour, {monthly(plan.cost.hourly)} a month"

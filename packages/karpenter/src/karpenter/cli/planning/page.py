@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from karpenter.cli.planning.comparison import PlanComparison
     from karpenter.cli.planning.decision import PlanDecision
-    from karpenter.cli.planning.rollout import Rollout
+    from karpenter.cli.planning.rollout import DriftRollout
     from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.scheduling.problem import Cost, NewNode, Plan
 
@@ -72,7 +72,7 @@ def show(
     *,
     why: bool = False,
     remarks: Iterable[str] = (),
-    change: Rollout | None = None,
+    change: DriftRollout | None = None,
 ) -> None:
     """
     Print a plan as text, with a reason for the place of every pod if `why`, and remarks before the sum.

@@ -62,7 +62,7 @@ class DriftedNode(msgspec.Struct, frozen=True, kw_only=True):
     """What keeps it until that is changed; empty for a node that goes."""
 
 
-class Rollout(msgspec.Struct, frozen=True, kw_only=True):
+class DriftRollout(msgspec.Struct, frozen=True, kw_only=True):
     """What a change of NodePools comes to."""
 
     drifted: tuple[DriftedNode, ...]
@@ -91,7 +91,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
 
 def rollout(
     decision: PlanDecision, view: ClusterView, catalog: Catalog, settings: DecisionSettings, now: datetime
-) -> Rollout | None:
+) -> DriftRollout | None:
     """Return what becomes of everything that has drifted; None where nothing has."""
     assert decision.disruption is not None
     priced = overlaid_catalog(view, catalog, settings.disruption.policy.at(now))
@@ -117,7 +117,7 @@ def rollout(
     gone = removed | {each.name for each in drifted if not each.held}
     end = decide(leaving(view, gone, now), catalog, settings, now).plan
     stay = [node for node in nodes if node.name not in gone]
-    return Rollout(
+    return DriftRollout(
         drifted=tuple(drifted),
         at_once=_at_once({each.pool for each in drifted}, view, now),
         before=machines(nodes, ()),

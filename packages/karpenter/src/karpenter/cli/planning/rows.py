@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from karpenter.cli.planning.comparison import PlanComparison
-    from karpenter.cli.planning.rollout import Rollout
+    from karpenter.cli.planning.rollout import DriftRollout
     from karpenter.core.scheduling.problem import NewNode
 
 _SHOWN: Final = 4
@@ -50,7 +50,7 @@ def comparison_rows(comparison: PlanComparison) -> list[tuple[str, ...]]:
     ]
 
 
-def rollout_sentences(change: Rollout) -> Iterator[str]:
+def rollout_sentences(change: DriftRollout) -> Iterator[str]:
     """Yield what becomes of everything that has drifted."""
     going, drifted = change.going, change.drifted
     reasons = Counter(each.reason for each in drifted)
