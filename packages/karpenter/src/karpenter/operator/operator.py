@@ -446,7 +446,9 @@ class Operator:
         """Create the metrics controllers; most of them can be disabled by a setting."""
         parts, store, metrics, clock = self.parts, self.store, self.metrics, self.parts.clock
         parts.client.listener = client_request_metrics(metrics, parts.client.host)
-        state = ClusterStateMetrics(store, metrics, clock, self.provisioner)
+        assert self.watches is not None
+        watches = self.watches
+        state = ClusterStateMetrics(store, metrics, clock, self.provisioner, lambda: watches.lost_at)
         store.subscribe(state.hear)
         if parts.settings.disable_cluster_state_observability:
             return
