@@ -56,7 +56,7 @@ _WIDTH: Final = 80
     "  karpenter why pod/web-1 --record flight.jsonl --at 2026-01-31T09:00:00Z"
 )
 @click.argument("words", nargs=-1, required=True, metavar="KIND/NAME")
-@files_option(required=False, text="The cluster, or what would be applied to a live one")
+@files_option(required=False, text="The cluster, or what would be applied to a live one", alone=True)
 @click.option("-n", "--namespace", default="", metavar="NAME", help="The namespace of the pod.")
 @cluster_options
 @click.option(
