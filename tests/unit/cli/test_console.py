@@ -20,7 +20,7 @@ from tests.unit.why.clusters import NOW, write_catalogue
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        pytest.param((), "nothing to show", id="nothing"),
+        pytest.param((), "no cluster to talk to", id="no current context"),
         pytest.param(("--demo", "--context", "a"), "more than one thing to show", id="two clusters"),
         pytest.param(("--record", "missing"), "missing: No such file", id="no record"),
         pytest.param(("--plan", "missing"), "missing: No such file", id="no plan"),
@@ -31,7 +31,8 @@ from tests.unit.why.clusters import NOW, write_catalogue
 )
 def test_what_cannot_be_shown(arguments: tuple[str, ...], problem: str) -> None:
     """Unusable input is one sentence and exit code 2."""
-    result = CliRunner().invoke(main, ["console", *arguments, "--no-browser"])
+    alone = {"KUBECONFIG": None, "HOME": "/nowhere"}
+    result = CliRunner().invoke(main, ["console", *arguments, "--no-browser"], env=alone)
 
     assert result.exit_code == 2
     assert problem in result.stderr

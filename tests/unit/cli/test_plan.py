@@ -324,15 +324,15 @@ def test_a_pod_beyond_counting_is_refused_not_an_error() -> None:
 def test_a_cluster_that_does_not_answer_leaves_standard_output_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster that does not answer is one sentence on standard error."""
 
-    async def read(kubeconfig: str, context: str) -> None:
+    async def connect(kubeconfig: str, context: str) -> None:
         structlog.stdlib.get_logger().warning("request.repeated", kubeconfig=kubeconfig, context=context)
         raise Unreachable("connection refused", request=Request(method="GET", path="/"))
 
-    monkeypatch.setattr("karpenter.cli.planning.live._read", read)
+    monkeypatch.setattr("karpenter.session.live.connect", connect)
     result = CliRunner().invoke(main, ["plan", "--context", "far-away", "-o", "json"])
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "error: GET /: connection refused\n"
+    assert result.stderr.startswith("error: GET /: connection refused\nhint: ")
 
 
 @pytest.mark.parametrize(

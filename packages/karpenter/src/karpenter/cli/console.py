@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
-import os
 import webbrowser
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
@@ -18,21 +16,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
-import structlog
 
 from karpenter.api.labels import INSTANCE_TYPE, ZONE
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.node import Node
 from karpenter.base.clock import SystemClock
+from karpenter.cli.cluster import run_quietly, told_in_one_sentence
 from karpenter.cli.errors import CommandError, note, notes, progress
-from karpenter.cli.files import files_option
-from karpenter.cli.options import catalog_option
+from karpenter.cli.files import files_option, named_values
+from karpenter.cli.options import catalog_option, cluster_options
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.cli.planning.data import disruption_data, plan_data
 from karpenter.cli.planning.decision import PlanDecision, decide
 from karpenter.cli.planning.input import read_input
 from karpenter.cli.planning.remarks import remarks
-from karpenter.cli.session import catalog_for, catalog_name_for, catalog_named, moment_of, settings_of
+from karpenter.cli.session import (
+    catalog_for,
+    catalog_name_for,
+    catalog_named,
+    moment_of,
+    settings_of,
+    told_settings,
+)
 from karpenter.cli.why import explained, inquiry_of, recorded_inquiry, target_of
 from karpenter.cloud.catalogs.current import CurrentCatalog
 from karpenter.console.live import ClusterFollower
@@ -42,18 +47,17 @@ from karpenter.console.server import ConsoleServer, ConsoleSource, FixedSource, 
 from karpenter.console.state import ConsoleDocument, Snapshot, SnapshotBuilder, plan_document
 from karpenter.core.model.catalog import EMPTY
 from karpenter.core.state.cluster import view_of
-from karpenter.kube.client import Client
-from karpenter.kube.errors import KubeError
-from karpenter.kube.http import HttpTransport
-from karpenter.kube.kubeconfig import find_cluster
+from karpenter.operator.kinds import watched_kinds
 from karpenter.replay.record import Unreadable
 from karpenter.session.catalog import suited_catalog
+from karpenter.session.live import connected, running_operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
+    from karpenter.kube.client import Client
     from karpenter.operator.options import Settings
     from karpenter.why.answer import Explanation, Inquiry
 
@@ -75,8 +79,7 @@ _SAME: Final = timedelta(milliseconds=1)
     "  karpenter plan -f cluster/ -o json > plan.json; karpenter console --plan plan.json\n\n"
     "  karpenter console --demo"
 )
-@click.option("--context", default="", metavar="NAME", help="Follow the cluster of this context.")
-@click.option("--kubeconfig", default="", metavar="FILE", help="Follow the cluster of this kubeconfig.")
+@cluster_options
 @click.option(
     "--record",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -126,32 +129,37 @@ def console(  # noqa: PLR0917  click hands over options by name
     See the cluster in the browser: its machines and pods, every decision, what-if, and the money.
 
     Serves a page on loopback, and prints its URL, which nothing else on this machine can
-    guess. The cluster is a live one, a flight record, a saved plan, manifests, or a demo. Nothing is
-    written to the cluster. Ctrl-C ends it.
+    guess. The cluster is that of the current context, another live one, a flight record, a saved plan,
+    manifests, or a demo. Nothing is written to the cluster. Ctrl-C ends it.
     """
     chosen = [bool(context or kubeconfig), record is not None, saved is not None, demo, bool(paths)]
-    if sum(chosen) != 1:
+    if sum(chosen) > 1:
         raise CommandError(
-            "nothing to show" if not any(chosen) else "more than one thing to show",
+            "more than one thing to show",
             hint="give one of --context, --kubeconfig, --record, --plan, --demo or -f",
         )
     settings = settings_of(given)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    serving = _Serving(settings, catalog, live_prices=live_prices, port=port, browser=browser, output=output)
+    serving = _Serving(
+        settings,
+        catalog,
+        given=given,
+        live_prices=live_prices,
+        port=port,
+        browser=browser,
+        output=output,
+    )
     with suppress(KeyboardInterrupt):
         if record is not None:
-            asyncio.run(serving.recorded(record, settings if given else None))
+            run_quietly(serving.recorded(record, settings if given else None))
         elif saved is not None:
-            asyncio.run(serving.fixed(FixedSource(saved_plan(saved, catalog))))
+            run_quietly(serving.fixed(FixedSource(saved_plan(saved, catalog))))
         elif paths:
-            asyncio.run(serving.fixed(_manifests(paths, catalog, settings)))
+            run_quietly(serving.fixed(_manifests(paths, catalog, settings)))
         elif demo:
-            asyncio.run(serving.demo())
+            run_quietly(serving.demo())
         else:
-            try:
-                asyncio.run(serving.live(kubeconfig, context))
-            except KubeError as error:
-                raise CommandError(str(error)) from error
+            with told_in_one_sentence():
+                run_quietly(serving.live(kubeconfig, context))
 
 
 class _Serving:
@@ -162,12 +170,13 @@ class _Serving:
         settings: Settings,
         catalog: str,
         *,
+        given: tuple[str, ...],
         live_prices: bool,
         port: int,
         browser: bool,
         output: Output,
     ) -> None:
-        self._settings = settings
+        self._settings, self._given = settings, given
         self._catalog = catalog
         self._live_prices = live_prices
         self._port = port
@@ -183,16 +192,15 @@ class _Serving:
         await self._serve(source, self._sample(source, record, settings))
 
     async def live(self, kubeconfig: str, context: str) -> None:
-        clock = SystemClock()
-        cluster = await find_cluster(environ=os.environ, clock=clock, kubeconfig=kubeconfig, context=context)
-        client = Client(HttpTransport(cluster.endpoint, cluster.credentials), chance=Random())  # noqa: S311  retries
-        note("Reading the cluster.")
-        try:
-            title = context or Path(kubeconfig).name
+        async with connected(kubeconfig=kubeconfig, context=context) as connection:
+            note(f"reading {connection.name}")
+            client = connection.client
+            operator = await running_operator(client, named_values(self._given))
+            notes(told_settings(operator))
+            self._settings = operator.in_force.settings
             catalog = live_catalog(self._catalog, live=self._live_prices, host=client.host)
+            title = connection.context or Path(kubeconfig).name
             await self._follow(client, title, catalog)
-        finally:
-            await client.close()
 
     async def demo(self) -> None:
         """Serve the sandbox of ``karpenter-local``."""
@@ -210,6 +218,7 @@ class _Serving:
             ask=lambda view, types, now: inquiry_of(view, types, self._settings, now),
             clock=SystemClock(),
             chance=Random(),  # noqa: S311  retries
+            needed=watched_kinds(self._settings),
         )
         async with follower:
             await self._serve(follower)

@@ -26,3 +26,18 @@ settings_option: Final = click.option(
 now_option: Final = click.option(
     "--now", metavar="RFC3339", help="The moment of the decision.  [default: this moment]"
 )
+
+
+def cluster_options(command: F) -> F:
+    """Give a command the options that say which cluster it is about."""
+    for option in (
+        click.option(
+            "--context",
+            default="",
+            metavar="NAME",
+            help="The cluster of this context of the kubeconfig.  [default: the current one]",
+        ),
+        click.option("--kubeconfig", default="", metavar="FILE", help="The kubeconfig to use."),
+    ):
+        command = option(command)
+    return command

@@ -10,13 +10,12 @@ import click
 
 from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
 from karpenter.api.price_annotations import annotated_floor
-from karpenter.cli.errors import CommandError, notes, progress
+from karpenter.cli.errors import notes, progress
 from karpenter.cli.files import files_option
-from karpenter.cli.options import catalog_option, now_option, settings_option
+from karpenter.cli.options import catalog_option, cluster_options, now_option, settings_option
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.cli.planning.data import disruption_data, plan_data, rollout_data, why_data
 from karpenter.cli.planning.decision import PlanDecision, decide, decision_settings
-from karpenter.cli.planning.input import LiveCluster, read_input
 from karpenter.cli.planning.remarks import remarks
 from karpenter.cli.planning.rollout import DriftRollout, rollout
 from karpenter.cli.planning.volumes import (
@@ -24,7 +23,7 @@ from karpenter.cli.planning.volumes import (
     storage_class_hint,
     with_storage_classes,
 )
-from karpenter.cli.session import catalog_for, catalog_named, moment_of, settings_of
+from karpenter.cli.session import moment_of, open_session
 from karpenter.core.model.pricing import EVERY_PRICE, family_of
 
 if TYPE_CHECKING:
@@ -98,10 +97,7 @@ class PlanGroup(click.Group):
     "  karpenter plan diff before/ after/ -o markdown",
 )
 @files_option(required=False, text="The cluster, or what would be applied to a live one")
-@click.option(
-    "--context", default="", metavar="NAME", help="Read the live cluster of this context of the kubeconfig."
-)
-@click.option("--kubeconfig", default="", metavar="FILE", help="Read the live cluster of this kubeconfig.")
+@cluster_options
 @catalog_option
 @now_option
 @settings_option
@@ -138,25 +134,27 @@ def plan(  # noqa: PLR0917  click hands over options by name
     Exits 0 when the plan was made, 1 with --strict if a pod stays without a place, and 2
     when the input cannot be used.
     """
-    moment, settings = moment_of(now), settings_of(given)
-    if catalog:
-        catalog_named(catalog)  # refused before anything is read
+    moment = moment_of(now)
     with progress("reading the cluster") as doing:
         # What is read stays until the end and has no cycles: looking for some takes a third of the time.
         gc.disable()
         try:
-            live = live_cluster(paths, kubeconfig, context)
-            found = read_input(paths, live, hpa=hpa, tell=doing)
+            session = open_session(
+                paths,
+                kubeconfig=kubeconfig,
+                context=context,
+                catalog=catalog,
+                given=given,
+                hpa=hpa,
+                tell=doing,
+            )
             gc.freeze()
         finally:
             gc.enable()
-        if found.problems:
-            raise CommandError(*found.problems)
-        notes(found.skipped)
-        view, missing = found.view, missing_storage_classes(found.view)
+        view, types, settings = session.view, session.catalog, session.settings
+        missing = missing_storage_classes(view)
         if assume:
             view = with_storage_classes(view, missing)
-        types = catalog_for(view, catalog, live=live is not None)
         notes(without_effect(settings, view, types))
         doing(f"deciding about {len(view.pods):,} pods and {len(view.nodes):,} nodes")
         decision = decide(view, types, settings, moment, disruption=disruption)
@@ -167,14 +165,13 @@ def plan(  # noqa: PLR0917  click hands over options by name
             change = rollout(decision, view, types, decision_settings(settings), moment)
         doing("writing the plan")
         told = [*remarks(decision, view, types)]
-        if missing and not assume and live is None:
+        if missing and not assume and not session.live:
             told.append(storage_class_hint(missing))
         if output.form == "html":
             from karpenter.cli.console import plan_page, planned_document  # noqa: PLC0415  only html needs it
             from karpenter.cli.why import inquiry_of  # noqa: PLC0415  as above
 
-            title = context or ", ".join(paths) or kubeconfig
-            document = planned_document(decision, view, types, moment, title=title)
+            document = planned_document(decision, view, types, moment, title=session.title)
             click.echo(plan_page(document, inquiry_of(view, types, settings, moment)), nl=False)
         else:
             _write(decision, told, change, output, why=why)
@@ -207,20 +204,6 @@ def _data(
     if change is not None:
         data |= rollout_data(change)
     return data
-
-
-def live_cluster(paths: tuple[str, ...], kubeconfig: str, context: str) -> LiveCluster | None:
-    """Return the live cluster that was named; raises CommandError where neither files nor a cluster were."""
-    if kubeconfig or context:
-        # Planning offline does not pay for loading a client.
-        from karpenter.cli.planning.live import read_cluster  # noqa: PLC0415
-
-        return read_cluster(kubeconfig=kubeconfig, context=context)
-    if not paths:
-        raise CommandError(
-            "nothing to plan for", hint="give manifests with -f, or a live cluster with --context"
-        )
-    return None
 
 
 def without_effect(settings: Settings, view: ClusterView, types: Catalog) -> Iterator[str]:

@@ -21,6 +21,7 @@ from karpenter.cloud.aws.amifamily.family import family_of
 from karpenter.cloud.catalogs.ec2.data import region_of_zone
 from karpenter.doctor.facts import (
     DoctorFacts,
+    KindDenied,
     at,
     list_at,
     mapping_at,
@@ -169,6 +170,8 @@ def _class_missing(facts: DoctorFacts) -> Iterator[Symptom]:
         found = mapping_at(pool.plain, "spec.template.spec.nodeClassRef")
         wanted = tuple(text_at(found, key) for key in ("group", "kind", "name"))
         if all(wanted) and wanted not in there:
+            if wanted[1] in facts.denied:
+                raise KindDenied(wanted[1])
             yield on(
                 pool,
                 f"{wanted[1]} {wanted[2]} is not {'there' if facts.live else 'among the manifests'}",
