@@ -167,6 +167,18 @@ def test_the_end_of_a_change_of_a_pool(folder: Folder) -> None:
     assert "held stays: pod default/pinned-1 must not be disrupted" in text
 
 
+def test_a_node_whose_pods_have_no_other_place_stays(folder: Folder) -> None:
+    """It is named with the pod, and counts at the end."""
+    nodes = [running("a", pod("web-1", "a", cpu="3")), running("b", pod("web-2", "b", cpu="1"))]
+    cluster = folder.write("cluster.yaml", pool("two"), *(each for node in nodes for each in node))
+    found = json.loads(folder.run("-f", cluster, "--disruption", "-o", "json").stdout)["rollout"]
+
+    assert [each["node"] for each in found["drifted"] if "held" in each] == ["b"]
+    assert found["drifted"][1]["held"].startswith("pod default/web-2 would have no other place: ")
+    assert found["machinesAfter"]["four on-demand"] == 1
+    assert found["unscheduled"] == []
+
+
 def test_a_plan_without_drift_has_no_end_of_a_change(folder: Folder) -> None:
     """The key is there only where something has drifted."""
     cluster = folder.write("cluster.yaml", pool("four"), waiting("web", "1"))

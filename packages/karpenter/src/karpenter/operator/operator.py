@@ -31,6 +31,7 @@ from karpenter.cloud.cloudprovider import (
     HasControllers,
     Interruptible,
     NodeClassKind,
+    ObjectController,
     SingletonController,
 )
 from karpenter.cloud.metrics import MeasuredProvider
@@ -482,12 +483,23 @@ class Operator:
         if not isinstance(cloud, HasControllers):
             return
         for controller in cloud.controllers(ControllerContext(view=self.store.view, metrics=self.metrics)):
-            if self.shadow is not None and controller.name not in READING_CONTROLLERS:
-                continue
+            left_out = self.shadow is not None and controller.name not in READING_CONTROLLERS
             if isinstance(controller, SingletonController):
-                self._singletons.append(ProviderSingleton(controller, self.performer))
+                if not left_out:
+                    self._singletons.append(ProviderSingleton(controller, self.performer))
+            elif left_out:
+                self._only_tell(controller)
             else:
                 self._register(ProviderReconciler(controller, self.performer), workers=controller.workers)
+
+    def _only_tell(self, controller: ObjectController) -> None:
+        """Let a controller that does not run hear of events: a provider drops changed classes from caches."""
+
+        def hear(event: StateEvent, before: Resource | NodeClass | None) -> None:
+            for _ in controller.wakes(event, before):
+                pass
+
+        self.store.subscribe(hear, controller.kinds)
 
     def _register(
         self, reconciler: ObjectReconciler, *, workers: int = 10, queue: WorkQueue[str] | None = None

@@ -30,13 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.scheduling.problem import NewNode
+    from karpenter.core.scheduling.problem import NewNode, Plan
     from karpenter.core.state.cluster import ClusterView
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _HOLDING: Final = frozenset(
     {
-        DisruptionCode.CANNOT_MOVE,
         DisruptionCode.NODE_DO_NOT_DISRUPT,
         DisruptionCode.NODE_LIMIT,
         DisruptionCode.NO_INSTANCE_TYPES,
@@ -95,36 +94,55 @@ def rollout(
     """Return what becomes of everything that has drifted; None where nothing has."""
     assert decision.disruption is not None
     priced = overlaid_catalog(view, catalog, settings.disruption.policy.at(now))
-    kept = {each.node: each for each in decision.disruption.kept if each.code in _HOLDING}
-    removed = {
-        name for each in decision.disruption.commands if each.reason != DRIFTED for name in each.candidates
-    }
+    commands = decision.disruption.commands
+    removed = {name for each in commands if each.reason != DRIFTED for name in each.candidates}
     nodes = [each for each in state_nodes(view) if each.claim is not None and not each.is_deleting]
-    drifted = [
-        DriftedNode(
-            name=node.name,
-            pool=node.pool,
-            reason=reason,
-            hourly=price_of(node, priced) or 0.0,
-            pods=sum(is_reschedulable(pod) for pod in node.pods),
-            held=kept[node.name].message if node.name in kept else "",
-        )
+    drifted = {
+        node.name: (node, reason)
         for node in sorted(nodes, key=_order)
         if (reason := _reason(node, view)) and node.name not in removed
-    ]
+    }
     if not drifted:
         return None
-    gone = removed | {each.name for each in drifted if not each.held}
-    end = decide(leaving(view, gone, now), catalog, settings, now).plan
-    stay = [node for node in nodes if node.name not in gone]
+    kept = [each for each in decision.disruption.kept if each.node in drifted]
+    held = {each.node: each.message for each in kept if each.code in _HOLDING}
+
+    def end() -> Plan:
+        gone = removed | (drifted.keys() - held.keys())
+        return decide(leaving(view, gone, now), catalog, settings, now).plan
+
+    plan = end()
+    # A pod that has no other place now may have one when others have gone, and the other way round.
+    refused = {each.pod: each.message for each in plan.refusals}
+    going = {name for each in commands for name in each.candidates}
+    stranding = {
+        name: f"pod {pod.key} would have no other place: {refused[pod.key]}"
+        for name, (node, _) in drifted.items()
+        for pod in reversed(node.pods)
+        if pod.key in refused and name not in held and name not in going
+    }
+    if stranding:
+        held |= stranding
+        plan = end()
+    stay = [node for node in nodes if node.name not in removed | (drifted.keys() - held.keys())]
     return DriftRollout(
-        drifted=tuple(drifted),
-        at_once=_at_once({each.pool for each in drifted}, view, now),
+        drifted=tuple(
+            DriftedNode(
+                name=node.name,
+                pool=node.pool,
+                reason=reason,
+                hourly=price_of(node, priced) or 0.0,
+                pods=sum(is_reschedulable(pod) for pod in node.pods),
+                held=held.get(node.name, ""),
+            )
+            for node, reason in drifted.values()
+        ),
+        at_once=_at_once({node.pool for node, _ in drifted.values()}, view, now),
         before=machines(nodes, ()),
-        after=machines(stay, end.new_nodes),
+        after=machines(stay, plan.new_nodes),
         hourly_before=hourly(nodes, priced),
-        hourly_after=hourly(stay, priced) + end.cost.hourly,
-        unscheduled=tuple(each.pod for each in end.refusals),
+        hourly_after=hourly(stay, priced) + plan.cost.hourly,
+        unscheduled=tuple(each.pod for each in plan.refusals),
     )
 
 
