@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import ZONE
 from karpenter.api.validation.documents import Finding, check_document, refusal
+from karpenter.cloud.catalogs.ec2.data import region_of_zone
 from karpenter.doctor.facts import (
     DoctorFacts,
+    KindDenied,
     at,
     list_at,
     mapping_at,
@@ -19,7 +21,7 @@ from karpenter.doctor.facts import (
     spelled,
     text_at,
 )
-from karpenter.doctor.labels import region_of, zones_in
+from karpenter.doctor.labels import zones_in
 from karpenter.doctor.network import zones_of
 from karpenter.doctor.objects import EC2_GROUP, OBJECT_RULES, REQUIREMENTS, buys_from_ec2
 from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorRule, Symptom, listed, on
@@ -86,7 +88,7 @@ def ec2_pools(facts: DoctorFacts) -> Iterator[Document]:
 def _zone_unknown(facts: DoctorFacts) -> Iterator[Symptom]:
     for pool in ec2_pools(facts):
         named = sorted(zones_of(pool))
-        regions = {region_of(zone) for zone in named} - {""}
+        regions = {region_of_zone(zone) for zone in named} - {""}
         region = facts.region or (regions.pop() if len(regions) == 1 else "")
         known = set(facts.aws.zones or ()) or zones_in(region)
         # Local zones and wavelength zones are opted into, and only the account knows them.
@@ -106,7 +108,7 @@ def _zone_unknown(facts: DoctorFacts) -> Iterator[Symptom]:
 
 def _is_local(zone: str) -> bool:
     """Return whether a zone is named as a local zone or a wavelength zone, such as us-west-2-lax-1a."""
-    return zone.removeprefix(region_of(zone)).startswith("-")
+    return zone.removeprefix(region_of_zone(zone)).startswith("-")
 
 
 def _class_missing(facts: DoctorFacts) -> Iterator[Symptom]:
@@ -118,6 +120,8 @@ def _class_missing(facts: DoctorFacts) -> Iterator[Symptom]:
         found = mapping_at(pool.plain, "spec.template.spec.nodeClassRef")
         wanted = tuple(text_at(found, key) for key in ("group", "kind", "name"))
         if all(wanted) and wanted not in there:
+            if wanted[1] in facts.denied:
+                raise KindDenied(wanted[1])
             yield on(
                 pool,
                 f"{wanted[1]} {wanted[2]} is not {'there' if facts.live else 'among the manifests'}",

@@ -243,10 +243,18 @@ def explain_pool(inquiry: Inquiry, pool: NodePool) -> Explanation:
     new = [node for node in decision.plan.new_nodes if node.pool == pool.name]
     because = [f"it has {counted(len(nodes), 'node')} now", *inquiry.remarks_about(pool.name)]
     obstacle = next((each.obstacle for each in decision.pools if each.pool.name == pool.name), "")
-    if obstacle:
+    if pool.spec.replicas is not None:
+        because.append(f"it keeps {pool.spec.replicas}, where the feature gate StaticCapacity is enabled")
+    if obstacle and not new:
         return Explanation(
             object=name, placed=False, answer=f"It is not used: {obstacle}.", because=tuple(because)
         )
+    if new and pool.spec.replicas is not None:
+        hourly = sum(node.purchase.price for node in new)
+        answer = (
+            f"It would launch {counted(len(new), 'node')} now, for ${hourly * HOURS_A_MONTH:,.2f} a month."
+        )
+        return Explanation(object=name, placed=True, answer=answer, because=tuple(because))
     if new:
         pods = sum(len(node.pods) for node in new)
         hourly = sum(node.purchase.price for node in new)

@@ -57,6 +57,8 @@ def remarks(decision: PlanDecision, view: ClusterView, catalog: Catalog) -> Iter
     plan = decision.plan
     yield from full_pools(view)
     yield from _missing_classes(plan, view, catalog)
+    for pool, count in decision.unsold.items():
+        yield f"NodePool {pool} lacks {counted(count, 'machine')}, and nothing on sale satisfies it."
     yield from _held_by_floors(plan, view)
     commands = decision.disruption.commands if decision.disruption is not None else ()
     bought = [*plan.new_nodes, *(node for command in commands for node in command.replacements)]

@@ -112,6 +112,9 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     public_ipv4: bool = False
     """Whether its machines have a public address."""
 
+    zones: tuple[str, ...] = ()
+    """Those of its subnets; none where they have not been looked for."""
+
 
 def node_class(item: Any, group: str, kind: str) -> NodeClass:
     """Return the fields of a node class that the core reads, from a struct or a dictionary."""
@@ -564,6 +567,10 @@ class ClusterState:
             self._claim_changed(item, before)
         elif kind is NodePool or kind is NodeOverlay:
             self.consolidation_state += _spec_inputs(item) != _spec_inputs(before)
+        elif kind is DaemonSet:
+            self.consolidation_state += _generation(item) != _generation(before)
+        elif kind is NodeClass:
+            self.consolidation_state += item != before  # it holds no more than decisions read
 
     def _pod_changed(self, pod: Pod | None, before: Pod | None) -> None:
         self._index.update_pod(pod, before)
@@ -613,6 +620,11 @@ def _spec_inputs(item: NodePool | NodeOverlay | None) -> tuple[object, ...]:
     if item is None:
         return ()
     return item.metadata.generation, is_status_condition_true(item.status.conditions, "Ready")
+
+
+def _generation(item: DaemonSet | None) -> int | None:
+    """Return what changes with the requests of a DaemonSet, and not with the count of its pods."""
+    return item.metadata.generation if item is not None else None
 
 
 def _node_inputs(node: Node | None) -> tuple[object, ...]:

@@ -307,9 +307,9 @@ def _obstacle(pool: NodePool, view: ClusterView) -> str:
         return "it is static: its nodes are not launched for pods"
     ready = find_status_condition(pool.status.conditions, "Ready")
     if ready is not None and ready.status != "True":
-        cause = _class_obstacle(pool, view) or _unready_parts(pool) or ready.message
+        cause = class_obstacle(pool, view) or _unready_parts(pool) or ready.message
         return f"it is not ready{f': {cause}' if cause else ''}"
-    return _class_obstacle(pool, view) or _unreadable(pool)
+    return class_obstacle(pool, view) or _unreadable(pool)
 
 
 def _unready_parts(pool: NodePool) -> str:
@@ -321,7 +321,8 @@ def _unready_parts(pool: NodePool) -> str:
     )
 
 
-def _class_obstacle(pool: NodePool, view: ClusterView) -> str:
+def class_obstacle(pool: NodePool, view: ClusterView) -> str:
+    """Return why the node class of a NodePool launches nothing; empty where it may, or is not known."""
     ref = pool.spec.template.spec.node_class_ref
     found = view.node_classes.get((ref.group, ref.kind, ref.name))
     if found is None:
