@@ -76,8 +76,7 @@ def workload(name: str, **selector: str) -> dict[str, Any]:
 
 def why(config: Path, target: str) -> dict[str, Any]:
     """Return what ``karpenter why`` says of an object of the live cluster."""
-    words = ["why", target, "--kubeconfig", str(config), "--catalog", "aws:us-west-2", "-o", "json"]
-    result = karpenter(*words)
+    result = karpenter("why", target, "--kubeconfig", str(config), "-o", "json")
     assert result.exit_code in {0, 1}, result.stderr
     found: dict[str, Any] = json.loads(result.stdout)
     return found

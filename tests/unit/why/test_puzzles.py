@@ -768,3 +768,30 @@ def test_a_claim_that_is_being_tried_is_not_promised_while_launches_fail(tmp_pat
 
     assert not found["placed"]
     assert "will run" not in found["answer"]
+
+
+@pytest.mark.parametrize(
+    ("objects", "said", "changes"),
+    [
+        pytest.param(
+            [pool(limits={"cpu": "2"}), pod("a", "3")],
+            "It buys nothing now: it cannot serve the pods that wait.",
+            ["raise the limit of NodePool default on cpu from 2 to 4"],
+            id="its limit is too low",
+        ),
+        pytest.param(
+            [pool(), pod("a"), sold_out_event("2026-03-02T11:59:00Z", TOLD)],
+            "It would buy 1 node for 1 pod, but its launches fail for want of capacity.",
+            [],
+            id="its launches fail",
+        ),
+    ],
+)
+def test_a_node_pool_says_what_would_help(
+    objects: list[dict[str, Any]], said: str, changes: list[str], tmp_path: Path
+) -> None:
+    """What would let the pods in that wait is tried, and a machine that is sold out is not promised."""
+    found = answer("nodepool/default", objects, tmp_path)
+
+    assert (found["placed"], found["answer"]) == (False, said)
+    assert [each["change"] for each in found["changes"]] == changes

@@ -8,22 +8,25 @@ Karpenter in Go do not, and then it is only known that launches fail.
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.api.labels import SOLD_OUT
+from karpenter.api.labels import NODEPOOL, SOLD_OUT
+from karpenter.api.meta import find_status_condition
 from karpenter.core.events import CAPACITY_FAILURE
+from karpenter.core.lifecycle.conditions import LAUNCHED
 from karpenter.core.model.catalog import OfferingName
 from karpenter.why.answer import CapacityFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
     from karpenter.api.cluster import Event
     from karpenter.core.model.catalog import Catalog, InstanceType
+    from karpenter.core.state.cluster import ClusterView
+    from karpenter.why.answer import Inquiry
 
 # How long the operator leaves an offering out that was sold out, as upstream's cache does:
 # https://github.com/aws/karpenter-provider-aws/blob/main/pkg/cache/cache.go
@@ -77,3 +80,20 @@ def without_sold_out(catalog: Catalog, failures: Iterable[CapacityFailure]) -> C
         types=tuple(map(marked, catalog.types)),
         by_pool={pool: tuple(map(marked, types)) for pool, types in catalog.by_pool.items()},
     )
+
+
+def launches_fail(inquiry: Inquiry, pool: str) -> bool:
+    """Whether the last launch for a NodePool failed for want of capacity."""
+    failed = [each.at for each in inquiry.failures if each.node_pool == pool]
+    return bool(failed) and max(failed) > _last_launch(inquiry.view, pool)
+
+
+def _last_launch(view: ClusterView, pool: str) -> datetime:
+    """Return when a NodeClaim of a NodePool was launched last."""
+    launched = (
+        find_status_condition(each.status.conditions, LAUNCHED)
+        for each in view.claims.values()
+        if each.metadata.labels.get(NODEPOOL) == pool
+    )
+    times = (each.last_transition_time for each in launched if each is not None and each.status == "True")
+    return max(filter(None, times), default=datetime.min.replace(tzinfo=UTC))

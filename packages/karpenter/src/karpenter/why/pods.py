@@ -7,14 +7,11 @@ bound already: of that it says where the pod runs and where it would go if it we
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, ON_DEMAND, SPOT, ZONE
-from karpenter.api.meta import find_status_condition
-from karpenter.core.lifecycle.conditions import LAUNCHED
 from karpenter.core.model.resources import parse_resources
 from karpenter.core.scheduling.build.build import as_pool, pool_usage
 from karpenter.core.scheduling.encode.preferences import relaxations
@@ -24,6 +21,7 @@ from karpenter.why.answer import Explanation, Inquiry, place_of, with_pods, with
 from karpenter.why.causes import causes, failure_sentences
 from karpenter.why.changes import found_changes
 from karpenter.why.classes import missing_class
+from karpenter.why.failures import launches_fail
 from karpenter.why.options import demand_of
 from karpenter.why.refused import RefusedPods
 
@@ -66,24 +64,12 @@ def capacity_doubt(inquiry: Inquiry, pod: Pod, decision: ProvisioningDecision) -
     pool = next((node.pool for node in decision.plan.new_nodes if pod.key in node.pods), "")
     if claim is not None:
         pool = claim.metadata.labels.get(NODEPOOL, "")
-    failed = [each.at for each in inquiry.failures if each.node_pool == pool]
-    if not failed or max(failed) <= _last_launch(inquiry.view, pool):
+    if not launches_fail(inquiry, pool):
         return ""
     if claim is not None:
         return f"It waits: launches fail for want of capacity. NodeClaim {claim.name} is tried now."
     place = place_of(decision, pod.key)
     return f"It waits: launches fail for want of capacity. {place[0].upper()}{place[1:]} is tried next."
-
-
-def _last_launch(view: ClusterView, pool: str) -> datetime:
-    """Return when a NodeClaim of a NodePool was launched last."""
-    launched = (
-        find_status_condition(each.status.conditions, LAUNCHED)
-        for each in view.claims.values()
-        if each.metadata.labels.get(NODEPOOL) == pool
-    )
-    times = (each.last_transition_time for each in launched if each is not None and each.status == "True")
-    return max(filter(None, times), default=datetime.min.replace(tzinfo=UTC))
 
 
 def why_not_decided(pod: Pod, decision: ProvisioningDecision | None) -> str:

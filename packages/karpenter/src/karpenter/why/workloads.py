@@ -17,6 +17,7 @@ from karpenter.why.causes import failure_sentences
 from karpenter.why.classes import missing_class
 from karpenter.why.daemons import daemons_of, request_text
 from karpenter.why.pods import capacity_doubt, refusal_of
+from karpenter.why.refused import alike
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -78,20 +79,15 @@ def explain_workload(inquiry: Inquiry, kind: str, key: str, pods: tuple[Pod, ...
         missing = (missing_class(inquiry.view.pools[each], inquiry.view, inquiry.catalog) for each in pools)
         told = tuple(dict.fromkeys((*going, *failure_sentences(inquiry), *filter(None, missing))))
         return Explanation(object=name, placed=not doubt, answer=answer, because=told)
-    alike = tuple(pod for pod in lost if _is_like(pod, lost[0]))
     verb = "waits and has no place" if len(lost) == 1 else "wait and have no place"
     refused = refusal_of(
         inquiry,
         name,
-        alike,
+        alike(lost),
         decision,
         answer=f"{len(lost)} of {counted(len(pods), 'pod')} {verb}.",
     )
     return msgspec.structs.replace(refused, because=(*going, *refused.because))
-
-
-def _is_like(pod: Pod, other: Pod) -> bool:
-    return pod.spec.containers == other.spec.containers and pod.spec.node_selector == other.spec.node_selector
 
 
 def _running(pods: Iterable[Pod]) -> Iterator[str]:
