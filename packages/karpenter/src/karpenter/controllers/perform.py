@@ -270,7 +270,10 @@ class Performer:
 
     async def _launch_failed(self, effect: Launch, error: CloudError) -> None:
         reason = error.reason if isinstance(error, LaunchRefused) else "LaunchFailed"
-        facts = failure_facts(str(error), self._clock.now(), reason=reason)
+        sold_out = error.offerings if isinstance(error, InsufficientCapacity) else ()
+        facts = failure_facts(
+            str(error), self._clock.now(), reason=reason, sold_out=[str(each) for each in sold_out]
+        )
         match error:
             case InsufficientCapacity():
                 await self.perform(filled(effect.insufficient_capacity, facts))
@@ -299,6 +302,7 @@ class Performer:
                 type=effect.type,
                 reason=effect.reason,
                 message=effect.message,
+                annotations=effect.annotations,
                 same_as=effect.same_as,
                 quiet_for=effect.quiet_for,
                 minor=effect.minor,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 import structlog
@@ -77,6 +77,7 @@ class Provisioner:
     """Launches nodes for pending pods."""
 
     name = "provisioner"
+    kinds: ClassVar = (Pod, Node, NodePool, NodeClaim)
 
     def __init__(
         self,

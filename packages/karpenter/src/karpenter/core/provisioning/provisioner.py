@@ -161,7 +161,7 @@ def foresee_machines(view: ClusterView, catalog: Catalog) -> ClusterView | None:
             return None
         if not sold or sold[0].offering.reservation_id:
             return None
-        found[claim.name] = _foreseen(claim, sold)
+        found[claim.name] = foreseen(claim, sold)
     return msgspec.structs.replace(view, claims={**view.claims, **found}) if found else None
 
 
@@ -170,7 +170,7 @@ def is_unlaunched(claim: NodeClaim) -> bool:
     return not claim.status.provider_id and claim.metadata.deletion_timestamp is None
 
 
-def _foreseen(claim: NodeClaim, sold: Sequence[Choice]) -> NodeClaim:
+def foreseen(claim: NodeClaim, sold: Sequence[Choice]) -> NodeClaim:
     """Return a claim as the launch of the first of these would leave it, with the labels of all of them."""
     kind = sold[0].kind
     shared = set(_labels(sold[0]).items())

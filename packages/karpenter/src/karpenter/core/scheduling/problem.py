@@ -216,6 +216,11 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     pool: str
     code: str
     message: str
+    label: str = ""
+    """The label that is asked for in vain; empty where it is about none."""
+
+    largest: tuple[tuple[str, int], ...] = ()
+    """Of every resource that alone is too much, the most of it that fits."""
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
