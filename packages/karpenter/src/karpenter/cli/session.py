@@ -100,7 +100,7 @@ def told_settings(operator: RunningOperator) -> Iterator[str]:
     if operator.problem:
         yield f"settings are the defaults, for the operator's may not be read: {operator.problem}"
     elif not where.deployment:
-        yield "settings are the defaults, for no operator runs in the cluster"
+        yield "settings are the defaults, for no Deployment of the operator was found"
     else:
         told = ", ".join(in_force.changed) or "the defaults"
         yield f"settings of deployment {where.namespace}/{where.deployment}: {told}"
