@@ -87,7 +87,7 @@ def test_dashboards_are_installed_and_installed_again(config: Path) -> None:
     """Nothing without the namespace; dashboards alone, then all; a second time nothing changes."""
     refused = install(config)
     assert refused.exit_code == 2
-    assert refused.stderr.startswith("error: ")
+    assert "\nerror: " in refused.stderr
     assert "monitoring" in refused.stderr
 
     asyncio.run(_create(config, (NAMESPACES, {"metadata": {"name": "monitoring"}})))

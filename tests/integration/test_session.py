@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,9 @@ from tests.integration.serving import Running
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+# A command that ends does not wait for the goodbye of TLS on connections whose requests it gave up.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 ROLES = untyped("rbac.authorization.k8s.io/v1", "clusterroles", kind="ClusterRole", namespaced=False)
 BINDINGS = untyped(
@@ -124,6 +128,13 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     asyncio.run(_fill(path))
     yield path
     running.stop()
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """What a command leaves is collected before another module's test would be blamed for it."""
+    yield
+    gc.collect()
 
 
 def acting_as(config: Path, **user: str) -> Path:
