@@ -205,6 +205,14 @@ def test_the_settings_are_those_of_the_operator(config: Path, words: tuple[str, 
     assert "warning: the operator has another one, which cannot be read here: setting commitments:" in told
 
 
+def test_a_catalogue_of_another_region_is_noted(config: Path) -> None:
+    """Prices of another region are a question that may be asked, and not without a word."""
+    told = run(config, "plan", "--catalog", "aws").stderr
+
+    assert "note: the cluster is in eu-west-1, and catalogue aws is that of us-east-1\n" in told
+    assert "note:" not in run(config, "plan", "--catalog", "aws:eu-west-1").stderr
+
+
 def test_a_setting_that_is_given_wins(config: Path) -> None:
     """--set replaces one setting of the operator, and no other."""
     told = run(config, "plan", "--set", "packing-policy=price").stderr
