@@ -152,9 +152,9 @@ LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generat
 
 lock: $(VENV)/.python ## Lock the dependencies anew: of the image, the demo, development, CDK and the site
 	$(BIN)/python -m pip install --quiet uv
-	$(LOCK) packages/karpenter/pyproject.toml packages/karpenter-local/pyproject.toml --extra aws --extra lp --extra socks --extra terraform --extra top --group dev -o requirements/dev.txt
+	$(LOCK) packages/karpenter/pyproject.toml packages/karpenter-local/pyproject.toml --extra aws --extra otel --extra socks --extra terraform --extra top --group dev -o requirements/dev.txt
 	$(LOCK) packages/karpenter/pyproject.toml packages/karpenter-local/pyproject.toml --group build --constraint requirements/dev.txt -o requirements/demo.txt
-	$(LOCK) packages/karpenter/pyproject.toml --extra aws --extra lp --constraint requirements/dev.txt -o requirements/image.txt
+	$(LOCK) packages/karpenter/pyproject.toml --extra aws --extra otel --constraint requirements/dev.txt -o requirements/image.txt
 	$(LOCK) packages/karpenter/pyproject.toml --extra cdk --group cdk --constraint requirements/dev.txt -o requirements/cdk.txt
 	$(LOCK) packages/karpenter/pyproject.toml --group docs --constraint requirements/dev.txt -o requirements/docs.txt
 

@@ -23,6 +23,7 @@ import structlog
 from karpenter.base.clock import SystemClock
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option
+from karpenter.cli.group import how_to_install_local
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.cli.plan import catalog_named, moment_of, settings_of
 from karpenter.cli.planning.data import disruption_data, plan_data
@@ -282,7 +283,7 @@ def demo_cluster() -> Any:
         return point.load()
     raise CommandError(
         "--demo is part of the distribution karpenter-local, which is not installed here",
-        hint="pip install karpenter-local, of the same release",
+        hint=how_to_install_local(),
     )
 
 
