@@ -3,7 +3,7 @@ What every test run needs: whether the real control plane and helm are there, an
 
 Tests marked ``controlplane`` run when its binaries are found, tests marked ``helm`` when helm is; otherwise
 they are left out, and the run says so. Tests marked ``tour``, ``long``, ``browser``, ``cdk``, ``prometheus``,
-``terminal`` or ``terraform`` run only when asked for, as by ``-m tour``.
+``terminal``, ``terraform`` or ``readme`` run only when asked for, as by ``-m tour``.
 
 Laws are tried with the same examples in every run, so that a change is judged by what it changes; CI tries
 more of them (``--hypothesis-profile=steady``) than ``make test`` does.
@@ -28,7 +28,7 @@ settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("thorough", max_examples=2500, deadline=None, print_blob=True)
 
 
-_WHEN_ASKED = ("tour", "long", "browser", "cdk", "prometheus", "terminal", "terraform")
+_WHEN_ASKED = ("tour", "long", "browser", "cdk", "prometheus", "terminal", "terraform", "readme")
 
 
 class _RecentLines:
