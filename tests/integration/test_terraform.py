@@ -2,8 +2,8 @@
 Terraform itself, with the AWS provider, on the embedded AWS: the module and what `karpenter render` prints.
 
 Needs the program ``terraform`` (or ``tofu``, named by TERRAFORM) and the provider hashicorp/aws: from
-a folder where :mod:`tests.terraform` finds it, or from the registry. Releases of charts would need the provider
-hashicorp/helm and a cluster: here they are resources that keep what they are given, which is then compared.
+a folder where :mod:`tests.terraform` finds it, or from the registry. Releases of charts would need the
+provider hashicorp/helm and a cluster: here they are resources that keep what they are given, to be compared.
 """
 
 from __future__ import annotations
