@@ -104,7 +104,7 @@ planted: $(VENV)/.ready ## Look whether the simulation finds planted bugs; PART=
 	$(BIN)/python -m tests.planted --jobs $(JOBS) --part $(PART)
 
 mutants: $(VENV)/.ready ## Look whether tests notice a changed core; COUNT=400 SEED=1
-	$(BIN)/python -m tests.planted.mutants --jobs $(JOBS) --count $(or $(COUNT),400) --seed $(or $(SEED),1)
+	$(BIN)/python -m tests.planted.mutants --jobs $(JOBS) --count $(or $(COUNT),400) --seed $(or $(SEED),1) --least $(or $(LEAST),0.97)
 
 SERVER ?= embedded
 KILLS ?= 100
