@@ -114,6 +114,14 @@ chaos: $(VENV)/.ready ## Kill and break things; SERVER=embedded|real KILLS= MINU
 memory: $(VENV)/.ready ## Print memory over MINUTES=45 at 1,000 nodes
 	$(BIN)/python -m benchmarks.bench_memory --minutes $(or $(MINUTES),45)
 
+release: $(VENV)/.ready ## Write wheels, charts, image context, SBOM and sums into dist
+	$(BIN)/python -m tools.release dist
+
+release-twice: $(VENV)/.ready
+	$(BIN)/python -m tools.release dist
+	$(BIN)/python -m tools.release build/again
+	cmp dist/SHA256SUMS build/again/SHA256SUMS
+
 sbom: $(VENV)/.ready
 	@mkdir -p build
 	$(BIN)/python -m tools.sbom requirements/image.txt > build/sbom.cdx.json
