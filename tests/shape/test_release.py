@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,9 +98,9 @@ def test_a_chart_is_an_image_of_the_registry_too(name: str, dist: Path) -> None:
         assert f"{name}/Chart.yaml" in opened.getnames()
 
 
-def blob(layout: Path, described: dict[str, str]) -> bytes:
+def blob(layout: Path, described: dict[str, Any]) -> bytes:
     """Return a blob of a layout, whose digest and size must be as they are described."""
-    algorithm, _, digest = described["digest"].partition(":")
+    algorithm, _, digest = str(described["digest"]).partition(":")
     content = (layout / "blobs" / algorithm / digest).read_bytes()
     assert (hashlib.sha256(content).hexdigest(), len(content)) == (digest, described["size"])
     return content
