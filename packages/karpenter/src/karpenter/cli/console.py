@@ -24,6 +24,7 @@ from karpenter.base.clock import SystemClock
 from karpenter.cli.cluster import run_quietly, told_in_one_sentence
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option, named_values
+from karpenter.cli.group import how_to_install_local
 from karpenter.cli.options import catalog_option, cluster_options
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.cli.planning.data import disruption_data, plan_data
@@ -290,7 +291,7 @@ def demo_cluster() -> Any:
         return point.load()
     raise CommandError(
         "--demo is part of the distribution karpenter-local, which is not installed here",
-        hint="pip install karpenter-local, of the same release",
+        hint=how_to_install_local(),
     )
 
 

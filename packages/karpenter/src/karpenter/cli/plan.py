@@ -156,6 +156,7 @@ def plan(  # noqa: PLR0917  click hands over options by name
         missing = missing_storage_classes(view)
         if assume:
             view = with_storage_classes(view, missing)
+        notes(map(str, session.findings))
         notes(without_effect(settings, view, types))
         doing(f"deciding about {len(view.pods):,} pods and {len(view.nodes):,} nodes")
         decision = decide(view, types, settings, moment, disruption=disruption)

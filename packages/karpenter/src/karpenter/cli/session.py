@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from karpenter.api.cluster import Event
 from karpenter.cli.cluster import run_quietly, told_in_one_sentence
 from karpenter.cli.errors import CommandError, note, notes
 from karpenter.cli.files import named_values
@@ -16,9 +17,10 @@ from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
 from karpenter.cloud.catalogs.load import AWS, load_catalog
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.state.cluster import ClusterView
+from karpenter.doctor.objects import ObjectFinding
 from karpenter.kube.errors import NotConfigured
 from karpenter.operator.options import SettingError, Settings, parse_settings
-from karpenter.session.catalog import CatalogUnclear, chosen_catalog
+from karpenter.session.catalog import CatalogUnclear, chosen_catalog, suited_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 
 
 _NO_CLUSTER: Final = "give manifests with -f, or a live cluster with --context"
+
+
+_TYPES: Final = "INSTANCE_TYPES_FILE_PATH"
+"""The variable that gives an operator of the cloud in memory another catalogue."""
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +47,12 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     live: bool
     """Whether it is a live cluster, with or without manifests that would be applied to it."""
+
+    events: tuple[Event, ...] = ()
+    """Events of launches that failed; of files, all that they hold."""
+
+    findings: tuple[ObjectFinding, ...] = ()
+    """What is wrong with NodePools and node classes and changes which machines are launched."""
 
 
 def open_session(
@@ -74,7 +86,15 @@ def open_session(
     notes(found.skipped)
     host = live.host if live is not None else ""
     types = catalog_for(found.view, catalog, live=live is not None, host=host)
-    return Session(view=found.view, catalog=types, settings=settings, title=title, live=live is not None)
+    return Session(
+        view=found.view,
+        catalog=types,
+        settings=settings,
+        title=title,
+        live=live is not None,
+        events=found.events,
+        findings=found.findings,
+    )
 
 
 def read_cluster(kubeconfig: str, context: str, given: tuple[str, ...]) -> tuple[str, LiveCluster, Settings]:
@@ -105,10 +125,12 @@ def told_settings(operator: RunningOperator) -> Iterator[str]:
     if operator.problem:
         yield f"settings are the defaults, for the operator's may not be read: {operator.problem}"
     elif not where.deployment:
-        yield "settings are the defaults, for no operator runs in the cluster"
+        yield "settings are the defaults, for no Deployment of the operator was found"
     else:
         told = ", ".join(in_force.changed) or "the defaults"
         yield f"settings of deployment {where.namespace}/{where.deployment}: {told}"
+    if types := where.environment.get(_TYPES):
+        yield f"warning: the operator has the instance types of {types}; name a copy with --catalog"
     for each in in_force.unusable:
         yield f"warning: the operator has another one, which cannot be read here: {each}"
 
@@ -116,9 +138,16 @@ def told_settings(operator: RunningOperator) -> Iterator[str]:
 def catalog_for(view: ClusterView, asked: str, *, live: bool, host: str = "") -> Catalog:
     """Return the catalogue that is asked for, or the one that suits a cluster; else raises CommandError."""
     name = catalog_name_for(view, asked, live=live, host=host)
+    suited = suited_catalog(view, host=host)
     if name == AWS and not asked:
         note(f"note: no zone says in which region this is; prices are those of {DEFAULT_REGION}")
+    elif name.startswith(AWS) and suited.startswith(f"{AWS}:") and _region(name) != _region(suited):
+        note(f"note: the cluster is in {_region(suited)}, and catalogue {name} is that of {_region(name)}")
     return catalog_named(name)
+
+
+def _region(catalog: str) -> str:
+    return catalog.partition(":")[2] or DEFAULT_REGION
 
 
 def catalog_name_for(view: ClusterView, asked: str, *, live: bool, host: str = "") -> str:

@@ -8,19 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from karpenter.cli.errors import CommandError, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.options import catalog_option, cluster_options, now_option, settings_option
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.cli.planning.decision import DecisionSettings, decide, decision_settings
+from karpenter.cli.planning.objects import by_object
 from karpenter.cli.session import moment_of, open_session, settings_of
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.provisioning.provisioner import ProvisioningDecision, ProvisioningSettings
 from karpenter.core.scheduling.build.build import overlaid_catalog
 from karpenter.replay.record import Done, Unreadable, moment_at
 from karpenter.replay.replay import recorded_settings
-from karpenter.why.answer import Explanation, Inquiry
+from karpenter.why.answer import CapacityFailure, Explanation, Inquiry
+from karpenter.why.failures import capacity_failures, without_sold_out
 from karpenter.why.targets import KINDS, UnknownObjectError, explain
 from karpenter.why.text import why_text
 
@@ -97,7 +100,9 @@ def why(  # noqa: PLR0917  click hands over options by name
             session = open_session(
                 paths, kubeconfig=kubeconfig, context=context, catalog=catalog, given=given, tell=doing
             )
-        inquiry = inquiry_of(session.view, session.catalog, session.settings, moment)
+        failures = capacity_failures(session.events, moment)
+        inquiry = inquiry_of(session.view, session.catalog, session.settings, moment, failures=failures)
+        inquiry = msgspec.structs.replace(inquiry, remarks=by_object(session.findings))
     with progress("deciding, once for each change that could help"):
         answer = explained(inquiry, kind, name, namespace)
     click.echo(why_text(answer) if output.form == "text" else render(answer, output.form), nl=False)
@@ -121,8 +126,15 @@ def inquiry_of(
     settings: Settings | DecisionSettings,
     now: datetime,
     done: tuple[Done, ...] = (),
+    *,
+    failures: tuple[CapacityFailure, ...] = (),
 ) -> Inquiry:
-    """Return a cluster at one moment, and how to ask what the operator would do with one like it."""
+    """
+    Return a cluster at one moment, and how to ask what the operator would do with one like it.
+
+    What `failures` name is sold out, whatever the catalogue says.
+    """
+    catalog = without_sold_out(catalog, failures)
 
     def provisioned(changed: ClusterView, *, prove: bool) -> ProvisioningDecision:
         return decide(changed, catalog, settings, now, prove=prove).provisioning
@@ -143,6 +155,7 @@ def inquiry_of(
         ask=partial(provisioned, prove=False),
         ask_disrupt=partial(disrupted, prove=False),
         done=done,
+        failures=failures,
     )
 
 

@@ -7,7 +7,7 @@ is tried by asking them again with the change made. How an explanation reads as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -78,6 +78,11 @@ class CapacityFailure(msgspec.Struct, frozen=True, kw_only=True):
     offerings: tuple[OfferingName, ...] = ()
     """What was sold out; empty where the Event does not say."""
 
+    @property
+    def node_pool(self) -> str:
+        """The NodePool after which the NodeClaim is named."""
+        return self.claim.rpartition("-")[0]
+
 
 class Inquiry(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster at one moment, and how to ask what the operator would do with one like it."""
@@ -102,8 +107,14 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[CapacityFailure, ...] = ()
     """Launches that failed lately for want of capacity; what they name is not available in the catalogues."""
 
-    remarks: tuple[str, ...] = ()
-    """What is worth knowing of the objects that were read, one sentence each."""
+    remarks: Mapping[str, tuple[str, ...]] = {}
+    """What is wrong with NodePools and node classes by themselves, as sentences by ``kind/name``."""
+
+    def remarks_about(self, pool: str) -> Iterator[str]:
+        """Yield what is wrong with a NodePool and its node class, and what is not known of it."""
+        ref = self.view.pools[pool].spec.template.spec.node_class_ref
+        yield from self.remarks.get(f"nodepool/{pool}", ())
+        yield from self.remarks.get(f"{ref.kind.lower()}/{ref.name}", ())
 
     def node(self, name: str) -> StateNode | None:
         """Return the node of a name, or of the name of its NodeClaim."""
@@ -111,6 +122,10 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True):
             if node.name == name or (node.claim is not None and node.claim.name == name):
                 return node
         return None
+
+
+def with_pod(view: ClusterView, pod: Pod) -> ClusterView:
+    return with_pods(view, [pod])
 
 
 def with_pods(view: ClusterView, pods: Iterable[Pod]) -> ClusterView:
@@ -142,17 +157,24 @@ def alone(view: ClusterView, pods: Iterable[Pod]) -> ClusterView:
 
 def place_of(decision: ProvisioningDecision, key: str) -> str:
     """Return where a pod goes, in a few words; nothing where it has no place."""
+    return places_of(decision, [key]).get(key, "")
+
+
+def places_of(decision: ProvisioningDecision, keys: Iterable[str]) -> dict[str, str]:
+    """Return where pods go, each in a few words, of those that have a place."""
+    wanted = frozenset(keys)
+    found: dict[str, str] = {}
     for name, pods in decision.plan.placed.items():
-        if key in pods:
-            return f"node {name}"
+        found |= dict.fromkeys(wanted.intersection(pods), f"node {name}")
     for node in decision.plan.new_nodes:
-        if key in node.pods:
+        if here := wanted.intersection(node.pods):
             bought = node.purchase
-            return (
+            place = (
                 f"a new {bought.instance_type} of NodePool {node.pool} "
                 f"({bought.zone}, {bought.capacity_type}, ${bought.price:.4f} an hour)"
             )
-    return ""
+            found |= dict.fromkeys(here, place)
+    return found
 
 
 def counted(number: int, noun: str) -> str:

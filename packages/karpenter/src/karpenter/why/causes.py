@@ -81,6 +81,8 @@ def _daemons(refused: RefusedPods) -> Iterator[str]:
         fits = refused.demand is not None and cheapest_option(pool, refused.demand, inquiry.catalog)
         if reason.code in {"NoInstanceTypeFits", "HostPortTaken"} and fits:
             daemons = daemons_of(pool, view, inquiry.catalog)
+            if reason.code == "HostPortTaken":
+                daemons = tuple(each for each in daemons if each.has_ports)
             if told := daemon_sentence(pool.name, daemons[:_SHOWN]):
                 yield told
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from karpenter.core.model.resources import MEMORY, human_amount, pod_requests
-from karpenter.why.answer import HelpfulChange, PoolMiss, place_of
-from karpenter.why.options import suits
+from karpenter.why.answer import HelpfulChange, PoolMiss, places_of
+from karpenter.why.options import unfit_pods
 from karpenter.why.pod_changes import (
     request_changes,
     selector_changes,
@@ -118,13 +118,12 @@ def _rank(refused: RefusedPods, reason: Reason) -> int:
 def _result(refused: RefusedPods, view: ClusterView) -> str:
     """Return where pods would go in a view; empty where none has a place, or none can be started there."""
     decision = refused.inquiry.ask(view)
-    places = [place_of(decision, pod.key) for pod in refused.pods]
+    places = places_of(decision, [pod.key for pod in refused.pods])
+    if not places:
+        return ""
     catalog = refused.inquiry.catalog
-    served = [
-        place
-        for pod, place in zip(refused.pods, places, strict=True)
-        if place and suits(decision, pod.key, refused.demand, view, catalog)
-    ]
+    unfit = unfit_pods(decision, refused.demand, view, catalog)
+    served = [places[pod.key] for pod in refused.pods if pod.key in places and pod.key not in unfit]
     if not served or len(refused.pods) == 1:
         return "".join(served)
     return f"{len(served)} of {len(refused.pods)} pods would have a place, the first on {served[0]}"

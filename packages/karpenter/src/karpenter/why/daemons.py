@@ -18,17 +18,19 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterView
 
 
-class Daemon(NamedTuple):
+class NodeDaemon(NamedTuple):
     """A DaemonSet that new nodes of a NodePool run, by key, and what its pod requests."""
 
     key: str
     requests: Mapping[str, int]
+    has_ports: bool = False
+    """Whether it takes a port of its node."""
 
     def __str__(self) -> str:
         return f"{self.key} ({request_text(self.requests)})"
 
 
-def daemons_of(pool: NodePool, view: ClusterView, catalog: Catalog) -> tuple[Daemon, ...]:
+def daemons_of(pool: NodePool, view: ClusterView, catalog: Catalog) -> tuple[NodeDaemon, ...]:
     """Return the daemons of new nodes of a NodePool, the largest first."""
     try:
         held = pool_requirements(pool)
@@ -37,7 +39,7 @@ def daemons_of(pool: NodePool, view: ClusterView, catalog: Catalog) -> tuple[Dae
     expected = expected_daemons(daemonset_pods(view), ignore_device_claims=False)
     known, taints = catalog.label_rules.well_known, pool.spec.template.spec.taints
     found = [
-        Daemon(pod.key, daemon.requests)
+        NodeDaemon(pod.key, daemon.requests, bool(daemon.ports))
         for pod, daemon in zip(expected.pods, expected.daemons, strict=True)
         if tolerates(daemon.tolerations, taints)
         and any(held.accepts(each, known) for each in daemon.alternatives)
@@ -45,7 +47,7 @@ def daemons_of(pool: NodePool, view: ClusterView, catalog: Catalog) -> tuple[Dae
     return tuple(sorted(found, key=lambda each: sorted(each.requests.values(), reverse=True), reverse=True))
 
 
-def daemon_sentence(pool: str, daemons: Iterable[Daemon]) -> str:
+def daemon_sentence(pool: str, daemons: Iterable[NodeDaemon]) -> str:
     """Return what daemons take of every new node of a NodePool; empty where they request nothing."""
     asking = [each for each in daemons if each.requests.keys() - {PODS}]
     if not asking:

@@ -194,8 +194,9 @@ def _tolerated(pod: Pod, view: ClusterView, catalog: Catalog) -> frozenset[str]:
             held = pool_requirements(pool)
         except RequirementError:
             continue
-        kinds = (kind for kind in catalog.types_of(pool.name) if held.conflict(kind.requirements) is None)
-        found[tolerated] |= _architectures_of(kinds)
+        kinds = [kind for kind in catalog.types_of(pool.name) if held.conflict(kind.requirements) is None]
+        allowed = {each for each in _architectures_of(catalog.types) if held[ARCH].allows(each)}
+        found[tolerated] |= _architectures_of(kinds) or allowed
     if found[True]:
         return frozenset(found[True])
     return frozenset(found[False]) if len(found[False]) == 1 else frozenset()
@@ -205,18 +206,19 @@ def _architectures_of(kinds: Iterable[InstanceType]) -> frozenset[str]:
     return frozenset(value for kind in kinds for value in kind.requirements[ARCH].values)
 
 
-def suits(
-    decision: ProvisioningDecision, key: str, demand: PodDemand | None, view: ClusterView, catalog: Catalog
-) -> bool:
-    """Whether the place of a pod is a machine on which its containers can be started."""
+def unfit_pods(
+    decision: ProvisioningDecision, demand: PodDemand | None, view: ClusterView, catalog: Catalog
+) -> frozenset[str]:
+    """Return the pods of a decision that are on machines on which such containers cannot be started."""
+    found: set[str] = set()
     if demand is None:
-        return True
+        return frozenset()
     for node in decision.plan.new_nodes:
-        if key in node.pods:
-            kind = catalog.find(node.pool, node.purchase.instance_type)
-            return kind is None or kind.requirements.conflict(demand.platforms) is None
+        kind = catalog.find(node.pool, node.purchase.instance_type)
+        if kind is not None and kind.requirements.conflict(demand.platforms) is not None:
+            found |= {*node.pods}
     for name, pods in decision.plan.placed.items():
-        if key in pods and name in view.nodes:
+        if name in view.nodes:
             labels = Requirements.from_labels(view.nodes[name].metadata.labels)
-            return labels.conflict(demand.platforms) is None
-    return True
+            found |= {*pods} if labels.conflict(demand.platforms) is not None else set()
+    return frozenset(found)

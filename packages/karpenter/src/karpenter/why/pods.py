@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT, ZONE
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, ON_DEMAND, SPOT, ZONE
 from karpenter.core.model.resources import parse_resources
 from karpenter.core.scheduling.build.build import as_pool, pool_usage
 from karpenter.core.scheduling.encode.preferences import relaxations
@@ -20,6 +20,8 @@ from karpenter.core.state.statenode import state_nodes
 from karpenter.why.answer import Explanation, Inquiry, place_of, with_pods, with_pools, without_pods
 from karpenter.why.causes import causes, failure_sentences
 from karpenter.why.changes import found_changes
+from karpenter.why.classes import missing_class
+from karpenter.why.failures import launches_fail
 from karpenter.why.options import demand_of
 from karpenter.why.refused import RefusedPods
 
@@ -40,40 +42,34 @@ def explain_pod(inquiry: Inquiry, pod: Pod) -> Explanation:
     name = f"pod/{pod.key}"
     # Nothing is decided about a pod that is gated, so nothing need be asked.
     decision = inquiry.ask(inquiry.view) if not pod.spec.scheduling_gates else None
-    reason = why_not_decided(pod, decision)
-    if reason or decision is None:
-        decided = decision if decision is not None and pod.key not in decision.skipped else None
-        return refusal_of(inquiry, name, (pod,), decided, because=(reason,))
-    if place_of(decision, pod.key):
+    if decision is not None and place_of(decision, pod.key):
         decision = inquiry.provision(inquiry.view)
-    place = place_of(decision, pod.key)
-    if not place:
+    place = place_of(decision, pod.key) if decision is not None else ""
+    if decision is None or not place:
         return refusal_of(inquiry, name, (pod,), decision)
     doubt = capacity_doubt(inquiry, pod, decision)
     return Explanation(
         object=name,
         placed=not doubt,
         answer=doubt or f"It will run on {place}.",
-        because=(*_because(inquiry, pod, decision), *failure_sentences(inquiry), *inquiry.remarks),
+        because=(*_because(inquiry, pod, decision), *failure_sentences(inquiry)),
     )
 
 
 def capacity_doubt(inquiry: Inquiry, pod: Pod, decision: ProvisioningDecision) -> str:
     """Return what is to be said instead of a place on a machine that may be sold out; empty for another."""
-    if not inquiry.failures:
+    claim = inquiry.view.claims.get(decision.starting.get(pod.key, ""))
+    if claim is not None and claim.status.provider_id:
         return ""
-    starting = decision.starting.get(pod.key, "")
-    claim = inquiry.view.claims.get(starting)
-    if claim is not None and not claim.status.provider_id:
-        return (
-            f"It waits for NodeClaim {starting}, which is not launched, "
-            "and launches fail for want of capacity."
-        )
-    new = any(pod.key in node.pods for node in decision.plan.new_nodes)
-    if new and not all(each.offerings for each in inquiry.failures):
-        place = place_of(decision, pod.key)
-        return f"It waits: launches fail for want of capacity. {place[0].upper()}{place[1:]} would be tried."
-    return ""
+    pool = next((node.pool for node in decision.plan.new_nodes if pod.key in node.pods), "")
+    if claim is not None:
+        pool = claim.metadata.labels.get(NODEPOOL, "")
+    if not launches_fail(inquiry, pool):
+        return ""
+    if claim is not None:
+        return f"It waits: launches fail for want of capacity. NodeClaim {claim.name} is tried now."
+    place = place_of(decision, pod.key)
+    return f"It waits: launches fail for want of capacity. {place[0].upper()}{place[1:]} is tried next."
 
 
 def why_not_decided(pod: Pod, decision: ProvisioningDecision | None) -> str:
@@ -131,6 +127,8 @@ def _because(inquiry: Inquiry, pod: Pod, decision: ProvisioningDecision) -> Iter
     if new is None:
         return
     yield from _passed_over(inquiry, pod, decision, new.pool)
+    if told := missing_class(inquiry.view.pools[new.pool], inquiry.view, inquiry.catalog):
+        yield told
     if new.purchase.capacity_type == ON_DEMAND:
         yield why_on_demand(inquiry, pod, new)
 
@@ -186,10 +184,11 @@ def refusal_of(
     decision: ProvisioningDecision | None,
     *,
     answer: str = "It waits and has no place.",
-    because: tuple[str, ...] = (),
 ) -> Explanation:
     """Return what keeps pods that are alike from having a place, and what would help."""
-    if decision is None:
+    reason = why_not_decided(pods[0], decision)
+    because = (reason,) if reason else ()
+    if decision is None or pods[0].spec.scheduling_gates or pods[0].key in decision.skipped:
         return Explanation(object=name, placed=False, answer=answer, because=because)
     keys = {pod.key for pod in pods}
     refusal = next((each for each in decision.plan.refusals if each.pod in keys), None)
@@ -206,11 +205,12 @@ def refusal_of(
     found = found_changes(refused)
     if not because and not found.misses:
         because = (refusal.message if refusal is not None else "no NodePool is there",)
+    remarks = [told for miss in found.misses for told in inquiry.remarks_about(miss.node_pool)]
     return Explanation(
         object=name,
         placed=False,
         answer=answer,
-        because=tuple(dict.fromkeys((*because, *causes(refused), *inquiry.remarks))),
+        because=tuple(dict.fromkeys((*because, *causes(refused), *remarks))),
         node_pools=found.misses,
         changes=found.changes,
     )

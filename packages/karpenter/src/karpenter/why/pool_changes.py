@@ -25,11 +25,11 @@ from karpenter.core.scheduling.build.build import pool_usage
 from karpenter.core.state.statenode import state_nodes
 from karpenter.why.answer import alone, place_of, with_pool, with_pools
 from karpenter.why.daemons import daemons_of
-from karpenter.why.options import cheapest_option, label_of, required_labels
+from karpenter.why.options import cheapest_option, label_of, required_labels, values_of
 from karpenter.why.refused import RefusedPods, Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from karpenter.api.meta import ResourceList
     from karpenter.api.nodepool import NodePool, PoolRequirement
@@ -60,6 +60,8 @@ def pool_changes(refused: RefusedPods, reason: Reason, needs: LimitNeeds) -> Ite
         yield from _limit(refused.view, pool, needs.get(pool.name, {}))
     elif reason.code == "MinValuesNotMet":
         yield from _min_values(refused, pool)
+    elif reason.code == "HostPortTaken":
+        yield from _without_daemons(refused, pool)
     elif reason.code in _MENDED_BY_REQUIREMENTS:
         yield from _label(refused, pool, reason)
         yield from _requirements(refused, pool, reason)
@@ -149,7 +151,14 @@ def _requirements(refused: RefusedPods, pool: NodePool, reason: Reason) -> Itera
         without = _with_requirements(pool, tuple(each for each in entries if label_of(each) != key))
         option = cheapest_option(without, demand, catalog)
         if option is not None and (value := option.value(key, demand.alternatives[0])):
-            yield from allow_value(refused.view, pool, key, value)
+            meant = _meant(entries, key, values_of(key, [without], catalog))
+            yield from allow_value(refused.view, pool, key, meant or value)
+
+
+def _meant(entries: Iterable[PoolRequirement], key: str, values: frozenset[str]) -> str:
+    """Return the value that one of a requirement becomes in lower case; empty where there is none."""
+    written = [value for each in entries if label_of(each) == key for value in each.values]
+    return next((each.lower() for each in written if each not in values and each.lower() in values), "")
 
 
 def allow_value(view: ClusterView, pool: NodePool, key: str, value: str) -> Iterator[Trial]:
@@ -200,9 +209,10 @@ def _buys_from_ec2(pool: NodePool) -> bool:
 def _without_daemons(refused: RefusedPods, pool: NodePool) -> Iterator[Trial]:
     """Yield the cluster without each DaemonSet that takes room that pods lack."""
     reason = refused.reason(pool.name)
+    ports = reason is not None and reason.code == "HostPortTaken"
     short = dict(reason.largest) if reason is not None else {}
     for daemon in daemons_of(pool, refused.view, refused.inquiry.catalog):
-        if any(daemon.requests.get(name, 0) for name in short or daemon.requests):
+        if daemon.has_ports if ports else any(daemon.requests.get(name) for name in short or daemon.requests):
             kept = {key: each for key, each in refused.view.daemon_sets.items() if key != daemon.key}
             text = f"keep DaemonSet {daemon} off NodePool {pool.name}, or lower its requests"
             yield Trial(text, msgspec.structs.replace(refused.view, daemon_sets=kept), pool.name)

@@ -7,7 +7,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
@@ -33,6 +33,16 @@ class Trial(NamedTuple):
     change: str
     view: ClusterView
     pool: str = ""
+
+
+def alike(pods: Sequence[Pod]) -> tuple[Pod, ...]:
+    """Return the pods that ask the same as the first of them."""
+    first = pods[0].spec
+    return tuple(
+        pod
+        for pod in pods
+        if pod.spec.containers == first.containers and pod.spec.node_selector == first.node_selector
+    )
 
 
 class RefusedPods(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,10 +31,14 @@ def _lines(answer: Explanation) -> Iterator[str]:
         yield f"  - NodePool {miss.node_pool}: {miss.message}{near}"
     if answer.changes:
         yield _HEADINGS.get(kind, _HEADING)
-        then = "it would go to " if kind == "pod" else ""
-        yield from (f"  - {each.change}: {then}{each.result}" for each in answer.changes)
-    elif not answer.placed and kind == "pod":
+        yield from (f"  - {each.change}: {_then(kind, each.result)}" for each in answer.changes)
+    elif answer.node_pools and kind == "pod":
         yield "No single change that was tried would let it in."
+
+
+def _then(kind: str, result: str) -> str:
+    """Return what follows from a change as a clause: of one pod, only its place is known."""
+    return result if kind == "node" or result[0].isdigit() else f"it would go to {result}"
 
 
 def _wrapped(line: str) -> str:

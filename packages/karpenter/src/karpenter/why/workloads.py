@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.core.state.pod import is_terminal, is_unscheduled
-from karpenter.why.answer import Explanation, counted, place_of
+from karpenter.why.answer import Explanation, counted, places_of
 from karpenter.why.causes import failure_sentences
+from karpenter.why.classes import missing_class
 from karpenter.why.daemons import daemons_of, request_text
-from karpenter.why.pods import capacity_doubt, refusal_of, why_not_decided
+from karpenter.why.pods import capacity_doubt, refusal_of
+from karpenter.why.refused import alike
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -60,34 +62,32 @@ def explain_workload(inquiry: Inquiry, kind: str, key: str, pods: tuple[Pod, ...
         count = "Its pod runs" if len(pods) == 1 else f"Its {len(pods)} pods run"
         return Explanation(object=name, placed=True, answer=f"{count}.", because=there)
     decision = inquiry.ask(inquiry.view)
-    if all(place_of(decision, pod.key) for pod in waiting):
+    keys = [pod.key for pod in waiting]
+    if len(places_of(decision, keys)) == len(keys):
         decision = inquiry.provision(inquiry.view)
-    lost = tuple(pod for pod in waiting if not place_of(decision, pod.key))
-    places = Counter(place_of(decision, pod.key) for pod in waiting)
-    going = (*there, *(f"{counted(count, 'pod')} to {place}" for place, count in places.items() if place))
+    places = places_of(decision, keys)
+    lost = tuple(pod for pod in waiting if pod.key not in places)
+    counts = Counter(places[key] for key in keys if key in places)
+    going = (*there, *(f"{counted(count, 'pod')} to {place}" for place, count in counts.most_common(_SHOWN)))
+    if len(counts) > _SHOWN:
+        going = (*going, f"the others to {len(counts) - _SHOWN} more places")
     if not lost:
         doubt = next(filter(None, (capacity_doubt(inquiry, pod, decision) for pod in waiting)), "")
         verb = "waits and will run" if len(waiting) == 1 else "wait and will run"
         answer = doubt or f"{counted(len(waiting), 'pod')} of {len(pods)} {verb}."
-        told = (*going, *failure_sentences(inquiry), *inquiry.remarks)
+        pools = sorted({node.pool for node in decision.plan.new_nodes if places.keys() & {*node.pods}})
+        missing = (missing_class(inquiry.view.pools[each], inquiry.view, inquiry.catalog) for each in pools)
+        told = tuple(dict.fromkeys((*going, *failure_sentences(inquiry), *filter(None, missing))))
         return Explanation(object=name, placed=not doubt, answer=answer, because=told)
-    first = lost[0]
-    alike = tuple(pod for pod in lost if _is_like(pod, first))
-    reason = why_not_decided(first, decision)
     verb = "waits and has no place" if len(lost) == 1 else "wait and have no place"
     refused = refusal_of(
         inquiry,
         name,
-        alike,
+        alike(lost),
         decision,
         answer=f"{len(lost)} of {counted(len(pods), 'pod')} {verb}.",
-        because=(reason,) if reason else (),
     )
     return msgspec.structs.replace(refused, because=(*going, *refused.because))
-
-
-def _is_like(pod: Pod, other: Pod) -> bool:
-    return pod.spec.containers == other.spec.containers and pod.spec.node_selector == other.spec.node_selector
 
 
 def _running(pods: Iterable[Pod]) -> Iterator[str]:
@@ -103,23 +103,18 @@ def explain_daemon_set(inquiry: Inquiry, daemon_set: DaemonSet) -> Explanation:
     pods = pods_of(inquiry.view, "DaemonSet", daemon_set.key)
     because = list(_running(pod for pod in pods if pod.spec.node_name))
     for name, pool in sorted(inquiry.view.pools.items()):
-        daemon = next(
-            (each for each in daemons_of(pool, inquiry.view, inquiry.catalog) if each.key == daemon_set.key),
-            None,
-        )
-        because.append(
-            f"every new node of NodePool {name} runs it and keeps {request_text(daemon.requests)} for it"
-            if daemon is not None
-            else f"new nodes of NodePool {name} do not run it: their taints or labels keep it off"
-        )
+        daemons = {each.key: each for each in daemons_of(pool, inquiry.view, inquiry.catalog)}
+        if daemon_set.key in daemons:
+            kept = request_text(daemons[daemon_set.key].requests)
+            because.append(f"every new node of NodePool {name} runs it and keeps {kept} for it")
+        else:
+            because.append(f"new nodes of NodePool {name} do not run it: their taints or labels keep it off")
     waiting = [pod for pod in pods if is_unscheduled(pod)]
     # The DaemonSet controller binds each pod to its node, so no other node can help.
-    answer = (
-        f"{counted(len(waiting), 'pod')} of {len(pods)} {'waits' if len(waiting) == 1 else 'wait'} for room on "
-        f"{'its' if len(waiting) == 1 else 'their'} own node: {', '.join(pod.name for pod in waiting[:_SHOWN])}."
-        if waiting
-        else f"It runs on {counted(len({pod.spec.node_name for pod in pods}), 'node')}."
-    )
+    names = ", ".join(pod.name for pod in waiting[:_SHOWN])
+    answer = f"It runs on {counted(len({pod.spec.node_name for pod in pods}), 'node')}."
+    if waiting:
+        answer = f"{len(waiting)} of {counted(len(pods), 'pod')} have no room on their own node: {names}."
     return Explanation(
         object=f"daemonset/{daemon_set.key}", placed=not waiting, answer=answer, because=tuple(because)
     )

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.api.cluster import PriorityClass
+from karpenter.api.cluster import Event, PriorityClass
 from karpenter.api.labels import NODEPOOL_HASH
 from karpenter.api.manifests import Document, documents_or_refusals, read_object
 from karpenter.api.meta import Condition, InvalidObject, Resource, to_plain
+from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.validation.amounts import COUNTING, bad_amounts, bad_quantities
 from karpenter.api.validation.documents import Finding, builtin_problems, check_document, refusal, untold
@@ -31,17 +32,18 @@ from karpenter.cli.planning.autoscaling import (
     scaled,
     without_target,
 )
+from karpenter.cli.planning.objects import deciding_findings, findings_of_pools
 from karpenter.cli.planning.server import ManifestJudge
 from karpenter.cli.server_rules import server_rules
 from karpenter.cloud.catalogs.ec2.volumes import node_class_of
 from karpenter.core.model.nodepool_hash import with_pool_hash
 from karpenter.core.state.apps import expand_workloads, with_priority
 from karpenter.core.state.cluster import ClusterView, NodeClass, view_of
+from karpenter.doctor.objects import ObjectFinding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from karpenter.api.nodepool import NodePool
     from karpenter.session.live import LiveCluster
 
 
@@ -121,6 +123,9 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
     view: ClusterView
     problems: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
+    findings: tuple[ObjectFinding, ...] = ()
+    """What is wrong with NodePools and node classes and changes which machines are launched."""
 
 
 class _Progress:
@@ -178,7 +183,20 @@ def read_input(
         *reader.skipped,
         *without_target([*there, *reader.objects], reader.autoscalers),
     )
-    return PlanInput(view=view, problems=tuple(reader.problems), skipped=skipped)
+    events = tuple(each for each in (*there, *reader.objects) if isinstance(each, Event))
+    return PlanInput(
+        view=view,
+        problems=tuple(reader.problems),
+        skipped=skipped,
+        events=events,
+        findings=(*reader.findings, *findings_of_pools(_only_there(view, reader.objects))),
+    )
+
+
+def _only_there(view: ClusterView, read: Iterable[Resource]) -> list[NodePool]:
+    """Return the NodePools that no file has."""
+    names = {each.name for each in read if isinstance(each, NodePool)}
+    return [pool for name, pool in view.pools.items() if name not in names]
 
 
 def _hashed(pool: NodePool) -> NodePool:
@@ -193,6 +211,7 @@ class _ManifestReader:
         self.autoscalers: list[PodAutoscaler] = []
         self.problems: list[str] = []
         self.skipped: list[str] = []
+        self.findings: list[ObjectFinding] = []
         self._seen: dict[tuple[str, str], str] = {}
         self._amounts = AmountReader()
         self._judge = ManifestJudge(server_rules)
@@ -220,6 +239,7 @@ class _ManifestReader:
         # An API server with our CustomResourceDefinitions would refuse the same.
         if kind in _WRITTEN_BY_USERS:
             self.problems += [str(each) for each in check_document(document) if isinstance(each, Finding)]
+        self.findings += deciding_findings(document)
         if node_class is not None:
             self.classes.append(node_class)
         if found is not None:

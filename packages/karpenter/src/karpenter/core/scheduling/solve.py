@@ -13,36 +13,41 @@ placed, under the last relaxation: every preference has been dropped.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from karpenter.api.labels import NODES
 from karpenter.core.model.resources import CPU, human_amount, render_amount
 from karpenter.core.model.taints import first_untolerated
-from karpenter.core.scheduling.decode import DecodedPlan, hourly
+from karpenter.core.scheduling.decode import DecodedPlan
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.encode.preferences import PodData, host_limit
 from karpenter.core.scheduling.pack import greedy
 from karpenter.core.scheduling.pack.reservationmanager import distinct_values, violates_min_values
 from karpenter.core.scheduling.pack.scheduler import PodPlacement, Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyGroup, TopologyType
-from karpenter.core.scheduling.price.bound import lower_bound
-from karpenter.core.scheduling.price.divided import divided_bound
-from karpenter.core.scheduling.price.exact import INTEGER_PROGRAM, cheapest_schedule
-from karpenter.core.scheduling.price.machines import TOLERANCE
 from karpenter.core.scheduling.price.planner import cheaper, cheaper_with_devices
+from karpenter.core.scheduling.price.repack import repacked_schedule
 from karpenter.core.scheduling.problem import Cost, NewNode, Plan, Pool, Problem, Reason, Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from karpenter.api.node import Taint
     from karpenter.core.model.requirement import Requirement
+    from karpenter.core.model.requirements import Incompatible
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, PoolOfferingTable, Template
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
 
 _SHOWN_DOMAINS: Final = 25
+_CLOSE: Final = 0.85
+"""How alike a label must be to one that is meant."""
+
 _ABSURD_CPU: Final = 1_000_000
 """A thousand cores: the manifest probably has M where m is meant."""
 
@@ -107,7 +112,7 @@ def _obstacles(scheduler: Scheduler, pod_data: PodData, template: Template) -> I
         yield Obstacle("TaintNotTolerated", f"the pod does not tolerate the taint {_taint(taint)}")
     refused = template.pool.requirements.refuses(pod_data.requirements, scheduler.encoded.well_known)
     if refused is not None:
-        yield Obstacle("RequirementsNotMet", str(refused), refused.key)
+        yield Obstacle("RequirementsNotMet", _refusal(refused, scheduler.encoded.well_known), refused.key)
     base = scheduler.base(template)
     yield from _catalogue(pod_data, base)
     state = scheduler.states.step(base, pod_data.requirements)
@@ -116,6 +121,14 @@ def _obstacles(scheduler: Scheduler, pod_data: PodData, template: Template) -> I
     else:
         yield from _limits(scheduler, pod_data, [state])
         yield from _placing(scheduler, pod_data, state)
+
+
+def _refusal(refused: Incompatible, known: AbstractSet[str]) -> str:
+    """Return why labels do not match, with the label that is meant where one is misspelled."""
+    if refused.has or refused.hint:
+        return str(refused)
+    close = difflib.get_close_matches(refused.key, sorted(known), n=1, cutoff=_CLOSE)
+    return str(msgspec.structs.replace(refused, hint=close[0]) if close else refused)
 
 
 def _placing(scheduler: Scheduler, pod_data: PodData, state: ClaimState) -> Iterator[Obstacle]:
@@ -455,11 +468,7 @@ def solve(problem: Problem, like: EncodedProblem | None = None) -> Plan:
 
     The problem shares what it can with one that is `like` it.
     """
-    scheduler, left = search(problem, like)
-    cost: Cost | None = None
-    if problem.options.prove and scheduler.claims.count and not scheduler.stop():
-        scheduler, cost = _proved(scheduler, left)
-    return plan_of(scheduler, left, cost)
+    return plan_of(*search(problem, like))
 
 
 def plan_of(scheduler: Scheduler, left: dict[int, int], cost: Cost | None = None) -> Plan:
@@ -472,31 +481,6 @@ def plan_of(scheduler: Scheduler, left: dict[int, int], cost: Cost | None = None
         refusals=refusals(scheduler, left),
         cost=cost if cost is not None else Cost(hourly=decoded.hourly),
         complete=scheduler.is_complete,
-    )
-
-
-def _proved(scheduler: Scheduler, left: dict[int, int]) -> tuple[Scheduler, Cost]:
-    """Return the cheapest schedule with the best lower bound that can be proved."""
-    cost = hourly(scheduler)
-    divided = divided_bound(scheduler, left) if _has_topology(scheduler) else None
-    bound, method = divided if divided is not None else lower_bound(scheduler, left)
-    if bound < cost * (1 - TOLERANCE) and scheduler.problem.options.packing == "price":
-        cheapest, exact = cheapest_schedule(scheduler, left, cost)
-        if cheapest is not scheduler:
-            scheduler, cost = cheapest, hourly(cheapest)
-        if exact is not None and exact > bound:
-            bound, method = exact, INTEGER_PROGRAM
-    # More than rounding errors above the plan would be a wrong proof, which must not be hidden.
-    assert bound <= cost * (1 + TOLERANCE) + TOLERANCE, f"bound {bound} above the cost {cost}"
-    return scheduler, Cost(hourly=cost, lower_bound=min(bound, cost), method=method)
-
-
-def _has_topology(scheduler: Scheduler) -> bool:
-    """Whether any pods keep apart, or are spread over domains."""
-    return any(
-        each.pod_class.ports or each.demands.hosts or each.demands.domains
-        for by_relaxation in scheduler.pod_data.values()
-        for each in by_relaxation
     )
 
 
@@ -513,7 +497,8 @@ def packed_by_price(scheduler: Scheduler, left: dict[int, int]) -> tuple[Schedul
         return scheduler, left
     if scheduler.devices is not None:
         scheduler, left = cheaper_with_devices(scheduler, left, _pack)
-    return cheaper(scheduler), left
+    scheduler = cheaper(scheduler)
+    return repacked_schedule(scheduler, left), left
 
 
 def _pack(scheduler: Scheduler) -> dict[int, int]:
