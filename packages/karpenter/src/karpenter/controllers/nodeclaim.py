@@ -85,7 +85,6 @@ class NodeClaimLifecycle:
 
     name = "nodeclaim.lifecycle"
     kinds: ClassVar = (NodeClaim, Node, ResourceSlice)
-    """The kinds of objects whose events wake it."""
 
     def __init__(
         self,
@@ -199,8 +198,7 @@ class NodeClaimDisruption:
     """Keeps the conditions Drifted and Consolidatable of NodeClaims current."""
 
     name = "nodeclaim.disruption"
-    kinds: ClassVar = (NodeClaim, NodePool)
-    """The kinds of objects whose events wake it."""
+    kinds: ClassVar = (NodeClaim, NodePool, NodeClass)
 
     def __init__(
         self,
@@ -234,6 +232,17 @@ class NodeClaimDisruption:
                 return
             for claim in self._store.view().claims.values():
                 if claim.metadata.labels.get(NODEPOOL) == item.name:
+                    yield claim.name
+        elif isinstance(item, NodeClass):
+            # Images, subnets and security groups that its selectors find are in its status, of which the
+            # state keeps nothing; it is written only when they change.
+            for claim in self._store.view().claims.values():
+                ref = claim.spec.node_class_ref
+                if claim.status.provider_id and (ref.group, ref.kind, ref.name) == (
+                    item.group,
+                    item.kind,
+                    item.name,
+                ):
                     yield claim.name
 
     async def reconcile(self, key: str) -> float | None:
@@ -271,7 +280,6 @@ class Expiration:
 
     name = "nodeclaim.expiration"
     kinds: ClassVar = (NodeClaim,)
-    """The kinds of objects whose events wake it."""
 
     def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
@@ -298,7 +306,6 @@ class NodeClaimConsistency:
 
     name = "nodeclaim.consistency"
     kinds: ClassVar = (NodeClaim, Node)
-    """The kinds of objects whose events wake it."""
 
     def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
@@ -344,7 +351,6 @@ class PodEvents:
 
     name = "nodeclaim.podevents"
     kinds: ClassVar = (Pod,)
-    """The kinds of objects whose events wake it."""
 
     def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
@@ -462,7 +468,6 @@ class NodeTermination:
 
     name = "node.termination"
     kinds: ClassVar = (Node, NodeClaim)
-    """The kinds of objects whose events wake it."""
 
     def __init__(
         self,

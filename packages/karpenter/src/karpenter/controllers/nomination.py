@@ -166,7 +166,7 @@ class PodNominator:
             self._vacated,
             self._decisions,
         )
-        return expected + sum(map(len, maps))
+        return expected + sum(len(each) for each in maps)
 
     def plan(self, nominations: Mapping[str, Nomination]) -> None:
         """Take note of what the provisioner has decided."""

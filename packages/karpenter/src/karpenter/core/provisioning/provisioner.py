@@ -61,15 +61,14 @@ from karpenter.core.scheduling.build.build import (
 from karpenter.core.scheduling.build.pods import deleting_node_pods, pods_by_zone
 from karpenter.core.scheduling.build.virtualpods import buffer_problem, is_virtual, virtual_pods
 from karpenter.core.scheduling.encode.preferences import relaxations
-from karpenter.core.scheduling.gap import with_gap_parts
-from karpenter.core.scheduling.problem import NewNode, Options, Plan, Pool, Refusal
+from karpenter.core.scheduling.problem import NewNode, Options, Plan, Pool, Problem, Refusal
 from karpenter.core.scheduling.purchases import (
     OnDemandFloors,
     solve_with_commitments,
     spread_over_spot,
     with_floors,
 )
-from karpenter.core.scheduling.solve import bought_for
+from karpenter.core.scheduling.solve import bought_for, solve
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import state_nodes
@@ -112,11 +111,11 @@ def foresee_machines(view: ClusterView, catalog: Catalog) -> ClusterView | None:
             return None
         if not sold or sold[0].offering.reservation_id:
             return None
-        found[claim.name] = _foreseen(claim, sold)
+        found[claim.name] = foreseen(claim, sold)
     return msgspec.structs.replace(view, claims={**view.claims, **found}) if found else None
 
 
-def _foreseen(claim: NodeClaim, sold: Sequence[Choice]) -> NodeClaim:
+def foreseen(claim: NodeClaim, sold: Sequence[Choice]) -> NodeClaim:
     """Return a claim as the launch of the first of these would leave it, with the labels of all of them."""
     kind = sold[0].kind
     shared = set(_labels(sold[0]).items())
@@ -391,6 +390,7 @@ def provision(
     *,
     now: datetime,
     settings: ProvisioningSettings,
+    solver: Callable[[Problem], Plan] = solve,
 ) -> ProvisioningDecision:
     """Decide where every pod that needs a place goes, and which nodes to launch for them."""
     view = foresee_machines(view, catalog) or view
@@ -416,17 +416,17 @@ def provision(
     decision = msgspec.structs.replace(decision, pools=built.pools, left_out=left_out)
     if not pods:
         return decision
-    plan = _plan(built, view, policy)
+    plan = _plan(built, view, policy, solver)
     if settings.nominate:
         plan = interchange(plan, cluster.nodes, {pod.key: pod for pod in pods})
-    if settings.report:
-        plan = msgspec.structs.replace(plan, cost=with_gap_parts(plan.cost, built.problem))
     return _planned(decision, built, view, catalog, pods, plan=plan, now=now, settings=settings)
 
 
-def _plan(built: BuiltProblem, view: ClusterView, policy: SchedulingPolicy) -> Plan:
+def _plan(
+    built: BuiltProblem, view: ClusterView, policy: SchedulingPolicy, solver: Callable[[Problem], Plan]
+) -> Plan:
     """Return the plan for a problem, with what depends on all of its purchases together."""
-    plan = solve_with_commitments(built.problem, built.commitments)
+    plan = solve_with_commitments(built.problem, built.commitments, solver=solver)
     floors = OnDemandFloors.of(view.pools.values(), built.nodes)
     plan = with_floors(plan, built.problem, floors, built.commitments)
     return spread_over_spot(plan, built.nodes, policy.prices.concentration)
