@@ -292,7 +292,7 @@ _SETTINGS: Final = (
     ChartValue("settings.schedulerConfig", "", "YAML with podTopologySpread.defaultConstraints."),
     ChartValue("settings.packingPolicy", "price", "price or greedy. Ours.", choices=("price", "greedy")),
     ChartValue(
-        "settings.consolidationStrategy", "global", "global or classic. Ours.", choices=("global", "classic")
+        "settings.consolidationStrategy", "classic", "classic or global. Ours.", choices=("classic", "global")
     ),
     ChartValue(
         "settings.consolidationPayback", "1h", "Time in which a saving must pay for the pods it moves. Ours."

@@ -325,9 +325,9 @@ SETTINGS: Final = (
     ),
     Setting(
         "consolidation-strategy",
-        "global",
-        "global: search for the best set of nodes to consolidate; classic: upstream's methods and limits",
-        _choice("global", "classic"),
+        "classic",
+        "classic: Karpenter's methods and limits; global: search for the best set of nodes to consolidate",
+        _choice("classic", "global"),
         ours=True,
     ),
     Setting(
