@@ -289,7 +289,7 @@ def _version() -> str:
 
 def _attribution() -> str:
     lines = []
-    for name in ("click", "kubernetes-asyncio", "msgspec", "numpy", "rich", "textual"):
+    for name in ("aiohttp", "click", "msgspec", "numpy", "rich", "textual"):
         try:
             about: Any = metadata.metadata(name)
         except metadata.PackageNotFoundError:
