@@ -14,13 +14,12 @@ import click
 import msgspec
 
 from karpenter.api.labels import ZONE
-from karpenter.api.manifests import documents_or_refusals, render_documents
-from karpenter.api.meta import InvalidObject
+from karpenter.api.manifests import render_documents
 from karpenter.changeover.drift import first_hour, switch_over
 from karpenter.changeover.facts import Installation, ReadObjects, find_installation, of_kind
 from karpenter.changeover.report import make_report, report_markdown, report_text
 from karpenter.cli.errors import CommandError, note, notes, progress
-from karpenter.cli.files import SourceText, files_option, read_texts
+from karpenter.cli.files import SourceText, files_option, objects_in
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.cli.plan import catalog_named, moment_of
 from karpenter.cli.planning.decision import decide
@@ -148,13 +147,10 @@ def _from_files(paths: tuple[str, ...]) -> tuple[ClusterView, ReadObjects, str |
     """Return the cluster of some files, as it is: workloads have the pods that are given, and no more."""
     objects: list[dict[str, Any]] = []
     texts: list[SourceText] = []
-    for text in read_texts(paths):
-        for found in documents_or_refusals(text.content, text.source):
-            if isinstance(found, InvalidObject):
-                raise CommandError(str(found))
-            objects.append(dict(found.plain))
-            if found.plain.get("kind") not in _NOT_READ:
-                texts.append(SourceText(found.source, render_documents([found.plain])))
+    for found in objects_in(paths):
+        objects.append(dict(found.plain))
+        if found.plain.get("kind") not in _NOT_READ:
+            texts.append(SourceText(found.source, render_documents([found.plain])))
     read = read_input((), texts=texts)
     if read.problems:
         raise CommandError(*read.problems)

@@ -131,7 +131,7 @@ def doctor(  # noqa: PLR0917  click hands over options by name
 
 
 def _files(paths: tuple[str, ...]) -> Gathered | None:
-    return read_manifests(read_texts(paths)) if paths else None
+    return read_manifests((each.source, each.content) for each in read_texts(paths)) if paths else None
 
 
 def _live(kubeconfig: str, context: str, lines: int) -> Gathered:

@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
-from karpenter.cli.errors import CommandError
+from karpenter.api.manifests import Document, NotAnObject, documents_or_refusals
+from karpenter.cli.errors import CommandError, note
 
 _ENDINGS = frozenset({".yaml", ".yml", ".json"})
 _LARGEST = 1024 * 1024 * 1024
@@ -28,6 +29,8 @@ class SourceText(NamedTuple):
 
     source: str
     content: str
+    in_folder: bool = False
+    """Whether it was found in a folder, and not named itself."""
 
 
 def read_texts(paths: Iterable[str]) -> Iterator[SourceText]:
@@ -46,12 +49,29 @@ def read_texts(paths: Iterable[str]) -> Iterator[SourceText]:
             yield _file(Path(path))
 
 
+def objects_in(paths: Iterable[str]) -> Iterator[Document]:
+    """
+    Yield the objects that ``-f`` names; what a folder holds that is none is noted and left out.
+
+    Raises:
+        CommandError: naming the file, or the place in it, that cannot be read.
+    """
+    for text in read_texts(paths):
+        for found in documents_or_refusals(text.content, text.source):
+            if isinstance(found, Document):
+                yield found
+            elif text.in_folder and isinstance(found, NotAnObject):
+                note(f"{found.subject}: left out, since it is no Kubernetes object")
+            else:
+                raise CommandError(str(found))
+
+
 def _folder(folder: Path) -> Iterator[SourceText]:
     found = sorted(path for path in folder.rglob("*") if path.suffix in _ENDINGS and path.is_file())
     if not found:
         raise CommandError(f"{folder}: no file here ends with .yaml, .yml or .json")
     for path in found:
-        yield _file(path)
+        yield _file(path)._replace(in_folder=True)
 
 
 def _file(path: Path) -> SourceText:

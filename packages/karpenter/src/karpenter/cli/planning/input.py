@@ -18,11 +18,18 @@ import msgspec
 
 from karpenter.api.cluster import PriorityClass
 from karpenter.api.labels import NODEPOOL_HASH
-from karpenter.api.manifests import Document, documents_or_refusals, read_object
+from karpenter.api.manifests import Document, NotAnObject, documents_or_refusals, read_object
 from karpenter.api.meta import Condition, InvalidObject, Resource, to_plain
 from karpenter.api.pod import Pod
 from karpenter.api.validation.amounts import COUNTING, bad_amounts, bad_quantities
-from karpenter.api.validation.documents import Finding, builtin_problems, check_document, refusal, untold
+from karpenter.api.validation.documents import (
+    Finding,
+    builtin_problems,
+    check_document,
+    refusal,
+    unknown_kind,
+    untold,
+)
 from karpenter.cli.files import SourceText, read_texts
 from karpenter.cli.planning.server import ManifestJudge
 from karpenter.cli.server_rules import server_rules
@@ -148,7 +155,9 @@ def read_input(
     for text in (*texts, *read_texts(paths)):
         for found in documents_or_refusals(text.content, text.source):
             progress.step(text.source)
-            if isinstance(found, InvalidObject):
+            if text.in_folder and isinstance(found, NotAnObject):
+                reader.skipped.append(f"{found.subject}: is no Kubernetes object and is left out")
+            elif isinstance(found, InvalidObject):
                 reader.problems.append(str(found))
             else:
                 reader.read(found)
@@ -181,9 +190,9 @@ class _ManifestReader:
 
     def read(self, document: Document) -> None:
         version, kind = document.identity
-        old = refusal(version, kind)
-        if old is not None:
-            self.problems.append(f"{document.source}: {document.subject}: {old}")
+        refused = refusal(version, kind) or unknown_kind(version, kind)
+        if refused is not None:
+            self.problems.append(f"{document.source}: {document.subject}: {refused}")
             return
         try:
             found, node_class = read_object(document), _node_class(document)
