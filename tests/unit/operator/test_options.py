@@ -172,18 +172,34 @@ def test_a_spread() -> None:
 
 
 def test_gates() -> None:
-    """Gates that are stated change, others keep their default, and names that nobody knows are ignored."""
-    settings = parse_settings({"feature-gates": "NodeRepair=1, Unheard=true,ReservedCapacity = False,"})
+    """Gates that are stated change, and others keep their default."""
+    settings = parse_settings({"feature-gates": "NodeRepair=1, Drift=true,ReservedCapacity = False,"})
 
     assert settings.gate("NodeRepair")
     assert not settings.gate("ReservedCapacity")
     assert settings.feature_gates.keys() == GATES.keys()
 
 
+def test_a_gate_that_is_not_there() -> None:
+    """A gate that there is not is refused in a flag; in the environment it is named, and others count."""
+    with pytest.raises(SettingError, match="no feature gate 'NopeGate'; there are ReservedCapacity, NodeRep"):
+        parse_settings({"feature-gates": "NopeGate=true"})
+    with pytest.raises(SettingError, match="no feature gate 'nodeRepair'; did you mean NodeRepair"):
+        parse_settings({"feature-gates": "nodeRepair=true"})
+    settings = parse_settings({}, {"FEATURE_GATES": "NodeRepar=true,StaticCapacity=true"})
+
+    assert (settings.gate("NodeRepair"), settings.gate("StaticCapacity")) == (False, True)
+    assert settings.ignored == (
+        "FEATURE_GATES: there is no feature gate 'NodeRepar'; did you mean NodeRepair?",
+    )
+
+
 def test_a_setting_that_is_not_there() -> None:
-    """A name that no setting has is refused, with those that there are."""
-    with pytest.raises(SettingError, match=f"no setting 'pace'; the settings are {SETTINGS[0].name}"):
+    """A name that no setting has is refused, with the nearest one or those that there are."""
+    with pytest.raises(SettingError, match=f"no setting 'pace'; there are {SETTINGS[0].name}, "):
         parse_settings({"pace": "fast"})
+    with pytest.raises(SettingError, match="no setting 'batch-idle-duratoin'; did you mean batch-idle-duration"):
+        parse_settings({"batch-idle-duratoin": "1s"})
     with pytest.raises(SettingError, match="a feature gate: give it as feature-gates=NodeRepair=true"):
         parse_settings({"NodeRepair": "true"})
     with pytest.raises(AttributeError):
