@@ -26,7 +26,8 @@ KWOK = "settings.cloudProvider=kwok"
 OWN = {
     "the cloud in memory": [KWOK, "replicas=1"],
     "everything that rules depend on": [
-        "settings.schedulerConfig=podTopologySpread: {},settings.surgeBeforeEvict=true,settings.steerScaleDown=true",
+        "settings.schedulerConfig=podTopologySpread: {}",
+        "settings.surgeBeforeEvict=true,settings.steerScaleDown=true",
         "settings.ignoreDRARequests=false,settings.awsFeatureGates.nodeClassCEL=true",
         "settings.featureGates.nodeOverlay=true,settings.featureGates.capacityBuffer=true",
     ],

@@ -198,8 +198,8 @@ def test_a_setting_that_is_not_there() -> None:
     """A name that no setting has is refused, with the nearest one or those that there are."""
     with pytest.raises(SettingError, match=f"no setting 'pace'; there are {SETTINGS[0].name}, "):
         parse_settings({"pace": "fast"})
-    with pytest.raises(SettingError, match="no setting 'batch-idle-duratoin'; did you mean batch-idle-duration"):
-        parse_settings({"batch-idle-duratoin": "1s"})
+    with pytest.raises(SettingError, match="no setting 'metric-port'; did you mean metrics-port"):
+        parse_settings({"metric-port": "1"})
     with pytest.raises(SettingError, match="a feature gate: give it as feature-gates=NodeRepair=true"):
         parse_settings({"NodeRepair": "true"})
     with pytest.raises(AttributeError):
