@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from karpenter.api.labels import NODEPOOL, ZONE
-from karpenter.dashboards.objects import RUNBOOKS, SIDECAR_LABELS
+from karpenter.dashboards.objects import SIDECAR_LABELS
 
 
 class TextForm(msgspec.Struct, frozen=True):
@@ -39,6 +39,7 @@ DURATION: Final = TextForm(
     "a duration such as 90s or 1h30m", r"0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+"
 )
 # https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+PAGE: Final = TextForm("an address such as https://wiki.example.com/karpenter", r"https?://[^\s]+")
 QUANTITY: Final = TextForm(
     "an amount such as 500m, 2 or 1.5Gi",
     r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]+)?",
@@ -170,7 +171,12 @@ _OBJECTS: Final = (
         "Whether to make a PrometheusRule with alerts for the Prometheus operator. Ours.",
     ),
     _free("prometheusRule.additionalLabels", {}, "Labels by which Prometheus finds it. Ours."),
-    ChartValue("prometheusRule.runbookURL", RUNBOOKS, "The page of runbooks that alerts name. Ours."),
+    ChartValue(
+        "prometheusRule.runbookURL",
+        "",
+        "Where docs/guides/runbooks.md is published, for alerts to name; empty means nowhere. Ours.",
+        text=PAGE,
+    ),
     ChartValue(
         "grafanaDashboards.enabled", False, "Whether to make ConfigMaps with dashboards for Grafana. Ours."
     ),

@@ -20,6 +20,7 @@ from karpenter.api.manifests import read_documents
 from karpenter.api.meta import InvalidObject
 from karpenter.base.clock import SystemClock
 from karpenter.cli.errors import CommandError
+from karpenter.cli.option_values import aws_region
 from karpenter.cloud.errors import CloudError
 from karpenter.kube.errors import Forbidden, KubeError, NotConfigured, Unauthorized, Unreachable
 
@@ -37,7 +38,13 @@ def aws_options(command: F) -> F:
     """Give a command the options that say which account it is about."""
     for option in (
         click.option("--profile", default="", metavar="NAME", help="The profile of the AWS CLI to use."),
-        click.option("--region", default="", metavar="NAME", help="The AWS region.  [default: AWS_REGION]"),
+        click.option(
+            "--region",
+            default="",
+            metavar="NAME",
+            callback=aws_region,
+            help="The AWS region.  [default: AWS_REGION]",
+        ),
     ):
         command = option(command)
     return command

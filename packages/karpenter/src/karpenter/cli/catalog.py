@@ -15,6 +15,7 @@ import msgspec
 
 from karpenter.api.labels import ARCH, ON_DEMAND, OS, RESERVED, SPOT
 from karpenter.cli.errors import CommandError, note, telling
+from karpenter.cli.option_values import aws_region
 from karpenter.cli.output import Output, output_option, output_option_with, render, table
 from karpenter.cloud.catalogs.ec2.instancetypes import DEFAULT_REGION
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog, render_entries, render_json
@@ -250,6 +251,7 @@ def export(name: str, output: Output) -> None:
     default=DEFAULT_REGION,
     show_default=True,
     show_envvar=True,
+    callback=aws_region,
     help="The region to ask about.",
 )
 @click.option(

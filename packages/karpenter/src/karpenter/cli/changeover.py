@@ -18,6 +18,7 @@ from karpenter.api.manifests import render_documents
 from karpenter.changeover.drift import first_hour, switch_over
 from karpenter.changeover.facts import Installation, ReadObjects, find_installation, of_kind
 from karpenter.changeover.report import make_report, report_markdown, report_text
+from karpenter.cli import option_values
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import SourceText, files_option, objects_in
 from karpenter.cli.output import Output, output_option_with, render
@@ -63,6 +64,7 @@ _NOT_READ: Final = frozenset({
     "--ca-bundle",
     default=None,
     metavar="BASE64",
+    callback=option_values.ca_bundle,
     help="The CA bundle of the cluster, which counts for hashes.  [default: that of the kubeconfig]",
 )
 @click.option("--now", metavar="RFC3339", help="The moment of the switch.  [default: this moment]")

@@ -7,6 +7,7 @@ import click
 from karpenter.api.crd.definitions import DEFINITIONS, CustomResourceDefinition, render
 from karpenter.api.crd.reference import render_page
 from karpenter.api.manifests import render_documents
+from karpenter.base.pretty import nearest
 from karpenter.cli.errors import CommandError, note
 from karpenter.cli.output import Output, output_option_with
 from karpenter.cli.output import render as render_data
@@ -56,7 +57,9 @@ def _find(name: str) -> CustomResourceDefinition:
         if name.lower() in {each.kind.plural, each.kind.name.lower(), each.name, *each.short_names}:
             return each
     known = ", ".join(each.kind.plural for each in DEFINITIONS)
-    raise CommandError(f"{name!r} is none of our kinds: {known}")
+    near = nearest(name, [each.kind.plural for each in DEFINITIONS])
+    hint = f"did you mean {near}?" if near else ""
+    raise CommandError(f"{name!r} is none of our kinds: {known}", hint=hint)
 
 
 def _text(definitions: list[CustomResourceDefinition], output: Output) -> str:

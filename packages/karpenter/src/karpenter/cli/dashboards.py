@@ -9,13 +9,19 @@ import click
 import msgspec
 
 from karpenter.api.manifests import render_documents
-from karpenter.cli.aws_options import cluster_api, in_our_words, kube_options, run_quietly
-from karpenter.cli.errors import CommandError, note, telling
+from karpenter.cli.aws_options import (
+    cluster_api,
+    in_our_words,
+    kube_options,
+    kubernetes_name,
+    run_quietly,
+)
+from karpenter.cli.errors import note, telling
+from karpenter.cli.option_values import label_pairs, page_url, release_name
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.dashboards.boards import DASHBOARDS
 from karpenter.dashboards.objects import (
     MONITORING,
-    RUNBOOKS,
     MonitoringPlace,
     dashboard_text,
     groups,
@@ -58,6 +64,7 @@ def _place_options(command: F) -> F:
                 default="monitoring",
                 show_default=True,
                 metavar="NAME",
+                callback=kubernetes_name,
                 help="Where Prometheus and Grafana look for objects.",
             ),
             click.option(
@@ -65,6 +72,7 @@ def _place_options(command: F) -> F:
                 default="kube-system",
                 show_default=True,
                 metavar="NAME",
+                callback=kubernetes_name,
                 help="Where the operator runs.",
             ),
             click.option(
@@ -72,6 +80,7 @@ def _place_options(command: F) -> F:
                 default="karpenter",
                 show_default=True,
                 metavar="NAME",
+                callback=release_name,
                 help="The Helm release of the operator.",
             ),
             click.option(
@@ -79,14 +88,15 @@ def _place_options(command: F) -> F:
                 "labels",
                 multiple=True,
                 metavar="KEY=VALUE",
+                callback=label_pairs,
                 help="A label by which Prometheus selects objects. May be repeated.",
             ),
             click.option(
                 "--runbook-url",
-                default=RUNBOOKS,
-                show_default=True,
+                default="",
                 metavar="URL",
-                help="The page of runbooks that alerts name.",
+                callback=page_url,
+                help="Where your docs/guides/runbooks.md is published, for alerts to name.",
             ),
         )
     ):
@@ -171,21 +181,15 @@ def install_command(*, dry_run: bool, kubeconfig: str, context: str, output: Out
 
 
 def _place(
-    *, namespace: str, karpenter_namespace: str, release: str, labels: tuple[str, ...], runbook_url: str
+    *, namespace: str, karpenter_namespace: str, release: str, labels: dict[str, str], runbook_url: str
 ) -> MonitoringPlace:
-    stated = {}
-    for each in labels:
-        key, equals, value = each.partition("=")
-        if not equals or not key:
-            raise CommandError(
-                f"--label: {each!r} is not KEY=VALUE", hint="such as release=kube-prometheus-stack"
-            )
-        stated[key] = value
+    if not runbook_url:
+        note("note: alerts name no page of runbooks; --runbook-url says where yours are published")
     return MonitoringPlace(
         namespace=namespace,
         karpenter_namespace=karpenter_namespace,
         release=release,
-        labels=stated,
+        labels=labels,
         runbooks=runbook_url,
     )
 

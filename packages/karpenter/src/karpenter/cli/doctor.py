@@ -14,9 +14,11 @@ import click
 import msgspec
 import structlog
 
+from karpenter.base.pretty import nearest
 from karpenter.cli.aws_options import cluster_refusal, eks_name
 from karpenter.cli.errors import CommandError, note, one_line, telling
 from karpenter.cli.files import files_option, read_texts
+from karpenter.cli.option_values import aws_region
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.doctor.facts import DoctorFacts, LogText, PolicyText, TerraformBlock, cluster_name
 from karpenter.doctor.gather import LOG_LINES, Gathered, read_manifests
@@ -50,7 +52,7 @@ _NO_LOGS: Final = "no log of the operator's pods was read: give --log FILE"
     "--context", default=None, metavar="NAME", help="A live cluster, by a context of the kubeconfig."
 )
 @click.option("--kubeconfig", default="", metavar="FILE", help="The kubeconfig to use.")
-@click.option("--region", default="", help="The AWS region of the account to look at.")
+@click.option("--region", default="", callback=aws_region, help="The AWS region of the account to look at.")
 @click.option("-c", "--cluster", default="", callback=eks_name, help="The name of the EKS cluster.")
 @click.option(
     "--policy",
@@ -113,7 +115,10 @@ def doctor(  # noqa: PLR0917  click hands over options by name
     unknown = sorted(set(ignore) - {rule.id for rule in RULES})
     if unknown:
         raise CommandError(
-            f"--ignore: there is no rule {unknown[0]!r}", hint="docs/reference/doctor.md lists the rules"
+            f"--ignore: there is no rule {unknown[0]!r}",
+            hint=f"did you mean {near}?"
+            if (near := nearest(unknown[0], (rule.id for rule in RULES)))
+            else "docs/reference/doctor.md lists the rules",
         )
     live = context is not None or bool(kubeconfig)
     if not (live or paths or policies or logs or folder or region or cluster):

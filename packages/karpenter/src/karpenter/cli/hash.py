@@ -21,6 +21,7 @@ from karpenter.api.validation.documents import refusal, unknown_kind
 from karpenter.api.validation.objects import schema_of
 from karpenter.base.hashstructure import UnhashableError
 from karpenter.base.pretty import excerpt
+from karpenter.cli import option_values
 from karpenter.cli.errors import CommandError, note, telling
 from karpenter.cli.files import files_option, objects_in
 from karpenter.cli.output import Output, output_option_with, table
@@ -52,6 +53,7 @@ class HashedObject(msgspec.Struct, frozen=True):
 @click.option(
     "--ca-bundle",
     metavar="BASE64",
+    callback=option_values.ca_bundle,
     help="The CA bundle of the cluster, as in a kubeconfig; the hash of an EC2NodeClass covers it.",
 )
 @output_option_with("text", "json")

@@ -12,6 +12,7 @@ from karpenter.api.manifests import render_documents
 from karpenter.cli.aws_options import aws_options, connect_aws, in_our_words
 from karpenter.cli.errors import CommandError, note, telling
 from karpenter.cli.install import options_of, plan_for, plan_options
+from karpenter.cli.option_values import kubernetes_minor
 from karpenter.cli.output import output_option_with
 from karpenter.cli.output import render as render_data
 
@@ -88,6 +89,8 @@ def _offline(options: dict[str, Any], *, account: str, region: str, issuer: str,
         raise CommandError(f"--account {account!r}: an account is twelve digits")
     if not region:
         raise CommandError("--account needs --region", hint="--region us-west-2")
+    if version:
+        kubernetes_minor(version)
     if issuer and not issuer.startswith("https://"):
         raise CommandError(f"--issuer {issuer!r}: an issuer is a URL", hint=f"--issuer https://{issuer}")
     asked = options_of(options)
