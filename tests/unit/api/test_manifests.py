@@ -161,7 +161,7 @@ def test_a_number_that_no_program_holds_stays_text() -> None:
 
     assert isinstance(first, Document)
     assert first.plain["spec"] == {"priority": "1e400"}
-    with pytest.raises(InvalidObject, match=r"spec.priority: expected int"):
+    with pytest.raises(InvalidObject, match=r"spec.priority: expected a whole number"):
         read_object(first)
     assert "occurs twice" in str(second)
 

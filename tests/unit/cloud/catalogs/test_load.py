@@ -65,7 +65,10 @@ def test_a_file_that_is_not_there() -> None:
     with pytest.raises(InvalidCatalog) as refused:
         load_catalog("kwock")
 
-    assert str(refused.value) == f"kwock: cannot be read: No such file or directory; {CHOICE}; did you mean kwok?"
+    assert (
+        str(refused.value)
+        == f"kwock: cannot be read: No such file or directory; {CHOICE}; did you mean kwok?"
+    )
 
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:

@@ -323,7 +323,7 @@ def saved_plan(file: Path, catalog: Catalog) -> ConsoleDocument:
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CommandError(f"{file}: this is not what karpenter plan -o json prints ({error})") from error
+        raise CommandError(f"{file}: this is not what karpenter plan -o json prints") from error
 
 
 def _manifests(paths: tuple[str, ...], catalog: str, settings: Settings) -> FixedSource:

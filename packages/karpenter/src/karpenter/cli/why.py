@@ -195,7 +195,7 @@ def recorded_inquiry(file: Path, at: datetime | None, settings: Settings | None)
         held = settings or _recorded(found.given)
     except (KeyError, TypeError, ValueError) as error:
         raise CommandError(
-            f"{file}: the settings in it cannot be read ({error})", hint="give settings with --set"
+            f"{file}: the settings in it cannot be read", hint="give settings with --set"
         ) from error
     return inquiry_of(found.view, found.catalog, held, found.now, found.done)
 

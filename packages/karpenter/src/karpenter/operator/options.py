@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.api.manifests import read_document
-from karpenter.api.meta import InvalidObject
+from karpenter.api.meta import InvalidObject, explain
 from karpenter.api.pod import TopologySpreadConstraint
 from karpenter.base.duration import DurationError, parse_duration, parse_switch
 from karpenter.base.pretty import did_you_mean, nearest
@@ -156,7 +156,7 @@ def parse_scheduler_config(text: str) -> tuple[TopologySpreadConstraint, ...]:
     try:
         config = msgspec.convert(read_document(text, source="the configuration"), _SchedulerConfig)
     except (InvalidObject, msgspec.ValidationError) as error:
-        raise SettingError(" ".join(str(error).split())) from None
+        raise SettingError(_in_words(error)) from None
     seen = set()
     for number, each in enumerate(config.pod_topology_spread.default_constraints):
         place = f"podTopologySpread.defaultConstraints[{number}]"
@@ -177,6 +177,13 @@ def parse_scheduler_config(text: str) -> tuple[TopologySpreadConstraint, ...]:
         )
         for each in config.pod_topology_spread.default_constraints
     )
+
+
+def _in_words(error: InvalidObject | msgspec.ValidationError) -> str:
+    if isinstance(error, InvalidObject):
+        return " ".join(str(error).split())
+    place, problem = explain(str(error))
+    return f"{place}: {problem}" if place else problem
 
 
 def parse_factors(text: str) -> Mapping[str, float]:
@@ -208,8 +215,8 @@ def parse_commitments(text: str) -> tuple[Commitment, ...]:
     try:
         found = msgspec.convert(read_document(text, source=source), _Commitments).commitments
     except (InvalidObject, msgspec.ValidationError) as error:
-        problem = " ".join(str(error).split())
-        allowed = ", expected ReservedInstance or SavingsPlan" if problem.endswith(".kind`") else ""
+        problem = _in_words(error)
+        allowed = ": ReservedInstance and SavingsPlan" if ".kind: " in problem else ""
         raise SettingError(f"{source}: {problem}{allowed}") from None
     for number, each in enumerate(found):
         for problem in _commitment_problems(each):

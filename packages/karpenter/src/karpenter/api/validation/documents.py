@@ -36,6 +36,7 @@ from karpenter.api.validation.nodeclaim_validation import (
 )
 from karpenter.api.validation.nodepool_validation import check_annotations
 from karpenter.api.validation.objects import check_object
+from karpenter.api.validation.words import in_words
 from karpenter.base.pretty import excerpt
 
 _CONVERT = "karpenter convert -f FILE writes it as that"
@@ -187,6 +188,7 @@ def check_document(
     kind = KINDS.get(found.identity)
     ours = kind is not None and kind.ours
     judged = rules(found.plain) if rules is not None and not ours else None
+    judged = None if judged is None else [in_words(each) for each in judged]
     if kind is None and judged is None:
         yield Skipped(source=found.source, subject=found.subject, api_version=api_version)
         return

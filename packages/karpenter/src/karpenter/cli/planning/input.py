@@ -19,7 +19,7 @@ import msgspec
 from karpenter.api.cluster import PriorityClass
 from karpenter.api.labels import NODEPOOL_HASH
 from karpenter.api.manifests import Document, NotAnObject, documents_or_refusals, read_object
-from karpenter.api.meta import Condition, InvalidObject, Resource, to_plain
+from karpenter.api.meta import Condition, InvalidObject, Resource, explain, to_plain
 from karpenter.api.pod import Pod
 from karpenter.api.validation.amounts import COUNTING, bad_amounts, bad_quantities
 from karpenter.api.validation.documents import (
@@ -30,6 +30,7 @@ from karpenter.api.validation.documents import (
     unknown_kind,
     untold,
 )
+from karpenter.api.validation.words import message_in_words
 from karpenter.cli.files import SourceText, read_texts
 from karpenter.cli.planning.server import ManifestJudge
 from karpenter.cli.server_rules import server_rules
@@ -218,7 +219,7 @@ class _ManifestReader:
             found += builtin_problems(document)
         else:
             self.skipped += [f"{subject}: {each.field}: {each.message}" for each in judged.unknown]
-            others = [(each.field, each.message) for each in judged.problems]
+            others = [(each.field, message_in_words(each.message)) for each in judged.problems]
             found += untold(others, [field for field, _ in found])
         self.problems += [f"{subject}: {field}: {problem}" for field, problem in found]
 
@@ -248,8 +249,9 @@ def _node_class(document: Document) -> NodeClass | None:
     try:
         conditions = msgspec.convert(raw or [], list[Condition])
     except msgspec.ValidationError as error:
-        problem = str(error)
-        raise InvalidObject(subject=document.subject, field="status.conditions", problem=problem) from None
+        place, problem = explain(str(error))
+        field = f"status.conditions{place}"
+        raise InvalidObject(subject=document.subject, field=field, problem=problem) from None
     plain = {**document.plain, "status": {"conditions": [to_plain(each) for each in conditions]}}
     return node_class_of(plain, version.partition("/")[0], kind)
 
