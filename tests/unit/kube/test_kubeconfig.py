@@ -259,7 +259,19 @@ async def test_a_kubeconfig_that_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("user", "cluster", "said"),
     [
-        pytest.param({"tokenFile": "nowhere"}, {}, "No such file", id="a token file that is missing"),
+        pytest.param(
+            {"tokenFile": "nowhere"}, {}, "nowhere: No such file", id="a token file that is missing"
+        ),
+        pytest.param({"tokenFile": "/dev/zero"}, {}, "/dev/zero: File too large", id="a token without end"),
+        pytest.param(
+            {"token": "a\r\nx-evil: 1"}, {}, "the token has a line break", id="a token that ends its header"
+        ),
+        pytest.param(
+            {"token": "a", "as": "b\nc"},
+            {},
+            "impersonate-user has a line break",
+            id="a user with a line break",
+        ),
         pytest.param(
             {"client-certificate": "a.crt", "client-key": "b.key"}, {}, r"a\.crt", id="a missing certificate"
         ),
@@ -506,6 +518,7 @@ async def test_a_plugin_beside_the_kubeconfig(tmp_path: Path, plugin: Plugin) ->
         pytest.param({"interactiveMode": "Always"}, {"token": "x"}, "needs a terminal", id="no terminal"),
         pytest.param({}, {"prints": "hello"}, "printed no ExecCredential", id="no JSON"),
         pytest.param({}, {"prints": "{}"}, "printed nothing of no version", id="another object"),
+        pytest.param({}, {"token": "a\nb"}, "gave no token: the token has a line", id="a line break"),
         pytest.param({}, {"who": "x"}, "gave neither a token nor a certificate", id="nothing"),
         pytest.param(
             {}, {"clientCertificateData": "x"}, "without the other", id="a certificate without a key"

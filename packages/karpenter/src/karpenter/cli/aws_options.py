@@ -19,6 +19,7 @@ import structlog
 from karpenter.api.manifests import read_documents
 from karpenter.api.meta import InvalidObject
 from karpenter.base.clock import SystemClock
+from karpenter.base.files import read_bounded
 from karpenter.cli.errors import CommandError
 from karpenter.cli.option_values import aws_region
 from karpenter.cloud.errors import CloudError
@@ -204,7 +205,9 @@ def context_of(kubeconfig: str, endpoint: str) -> str:
     named = kubeconfig or os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
     for path in named.split(os.pathsep):
         try:
-            told = next(read_documents(Path(path).read_text("utf-8"), source=path, repeated=[]), None)
+            told = next(
+                read_documents(read_bounded(Path(path)).decode("utf-8"), source=path, repeated=[]), None
+            )
         except (OSError, UnicodeError, InvalidObject):
             continue
         if not isinstance(told, dict):

@@ -21,6 +21,7 @@ import msgspec
 import structlog
 
 from karpenter.base.clock import SystemClock
+from karpenter.base.files import LARGEST_TEXT, bounded_lines, read_bounded
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.output import Output, output_option_with, render
@@ -291,9 +292,9 @@ def record_document(file: Path) -> ConsoleDocument:
     try:
         with progress("reading the record"):
             with file.open("rb") as lines:
-                interval = fitting_interval(lines)
+                interval = fitting_interval(bounded_lines(lines))
             with file.open("rb") as lines:
-                return read_record(lines, title=file.name, interval=interval)
+                return read_record(bounded_lines(lines), title=file.name, interval=interval)
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}") from error
     except Unreadable as error:
@@ -316,7 +317,7 @@ def record_source(file: Path, settings: Settings | None) -> FixedSource:
 def saved_plan(file: Path, catalog: Catalog) -> ConsoleDocument:
     """Return the JSON of ``karpenter plan`` as the page shows it; raises CommandError where it is none."""
     try:
-        data = json.loads(file.read_bytes())
+        data = json.loads(read_bounded(file, LARGEST_TEXT))
         if not isinstance(data, dict) or data.get("kind") != "Plan":
             raise CommandError(f"{file}: this is not what karpenter plan -o json prints")
         return plan_document(data, Snapshot(), catalog, datetime.now(UTC), title=file.name)

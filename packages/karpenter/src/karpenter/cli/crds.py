@@ -8,7 +8,8 @@ from karpenter.api.crd.definitions import DEFINITIONS, CustomResourceDefinition,
 from karpenter.api.crd.reference import render_page
 from karpenter.api.manifests import render_documents
 from karpenter.base.pretty import nearest
-from karpenter.cli.errors import CommandError, note
+from karpenter.cli.errors import CommandError, notes
+from karpenter.cli.files import write_files
 from karpenter.cli.output import Output, output_option_with
 from karpenter.cli.output import render as render_data
 
@@ -39,11 +40,9 @@ def crds(names: tuple[str, ...], folder: Path | None, output: Output) -> None:
     if folder is None:
         click.echo(_text(chosen, output), nl=False)
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    for each in chosen:
-        path = folder / _file_name(each, output)
-        path.write_text(_text([each], output), encoding="utf-8")
-        note(f"wrote {path}")
+    texts = {folder / _file_name(each, output): _text([each], output) for each in chosen}
+    write_files(texts, option="--write")
+    notes(f"wrote {path}" for path in texts)
 
 
 def _file_name(definition: CustomResourceDefinition, output: Output) -> str:

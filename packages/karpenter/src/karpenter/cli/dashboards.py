@@ -16,7 +16,8 @@ from karpenter.cli.aws_options import (
     kubernetes_name,
     run_quietly,
 )
-from karpenter.cli.errors import note, telling
+from karpenter.cli.errors import note, notes, telling
+from karpenter.cli.files import write_files
 from karpenter.cli.option_values import label_pairs, page_url, release_name
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.dashboards.boards import DASHBOARDS
@@ -198,10 +199,8 @@ def _write(folder: Path, place: MonitoringPlace) -> None:
     texts = {f"{each.name}.json": dashboard_text(each) for each in DASHBOARDS}
     texts["karpenter-rules.yaml"] = render_documents([groups(place.runbooks)])
     texts["karpenter-scrape.yaml"] = render_documents([scrape_config(place)])
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-        note(f"wrote {folder / name}")
+    write_files({folder / name: text for name, text in texts.items()}, option="--write")
+    notes(f"wrote {folder / name}" for name in texts)
 
 
 async def _install(

@@ -14,6 +14,7 @@ import click
 import msgspec
 import structlog
 
+from karpenter.base.files import read_bounded
 from karpenter.base.pretty import nearest
 from karpenter.cli.aws_options import cluster_refusal, eks_name
 from karpenter.cli.errors import CommandError, note, one_line, telling
@@ -208,7 +209,7 @@ def _with_texts(facts: DoctorFacts, policies: tuple[str, ...], logs: tuple[str, 
 
 
 def _with_terraform(facts: DoctorFacts, folder: Path) -> DoctorFacts:
-    texts = {str(path): path.read_text("utf-8") for path in sorted(folder.glob("*.tf"))}
+    texts = {str(path): read_bounded(path).decode("utf-8") for path in sorted(folder.glob("*.tf"))}
     if not texts:
         raise CommandError(f"--terraform: {folder}: no file here ends with .tf")
     try:

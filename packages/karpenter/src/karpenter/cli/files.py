@@ -9,17 +9,17 @@ texts; ``operator.options`` parses and checks them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
 from karpenter.api.manifests import Document, NotAnObject, documents_or_refusals
+from karpenter.base.files import LARGEST_TEXT, read_bounded, read_stream, write_whole
 from karpenter.cli.errors import CommandError, note
 
 _ENDINGS = frozenset({".yaml", ".yml", ".json"})
-_LARGEST = 1024 * 1024 * 1024
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,7 +42,7 @@ def read_texts(paths: Iterable[str]) -> Iterator[SourceText]:
     """
     for path in paths:
         if path == "-":
-            yield SourceText("stdin", _decode(sys.stdin.buffer.read(), "stdin"))
+            yield _stdin()
         elif Path(path).is_dir():
             yield from _folder(Path(path))
         else:
@@ -74,13 +74,35 @@ def _folder(folder: Path) -> Iterator[SourceText]:
         yield _file(path)._replace(in_folder=True)
 
 
+def _stdin() -> SourceText:
+    try:
+        return SourceText(
+            "stdin", _decode(read_stream(sys.stdin.buffer, LARGEST_TEXT, name="stdin"), "stdin")
+        )
+    except OSError as error:
+        raise CommandError(f"stdin: {error.strerror or error}") from error
+
+
 def _file(path: Path) -> SourceText:
     try:
-        if path.stat().st_size > _LARGEST:
-            raise CommandError(f"{path}: larger than {_LARGEST // 1024**2} MiB")
-        return SourceText(str(path), _decode(path.read_bytes(), str(path)))
+        return SourceText(str(path), _decode(read_bounded(path, LARGEST_TEXT), str(path)))
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror or error}") from error
+
+
+def write_files(texts: Mapping[Path, str], *, option: str) -> None:
+    """
+    Write text files, each all or nothing, with the folders that they are in.
+
+    Raises:
+        CommandError: naming the file that cannot be written.
+    """
+    for path, text in texts.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, text)
+        except OSError as error:
+            raise CommandError(f"{option}: {path} cannot be written: {error.strerror or error}") from error
 
 
 def _decode(content: bytes, source: str) -> str:

@@ -14,7 +14,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
-from errno import ENOSPC
+from errno import EDQUOT, EFBIG, EIO, ENOSPC, EROFS
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,8 @@ GROUP = "karpenter.commands"
 # 128 + SIGPIPE.
 _PIPE_CLOSED = 141  # what a shell reports for a program whose reader went away
 
+
+_CANNOT_WRITE = frozenset({ENOSPC, EDQUOT, EROFS, EFBIG, EIO})
 
 # 128 + SIGINT.
 _INTERRUPTED = 130
@@ -193,7 +195,7 @@ class LazyGroup(click.Group):
             _write_no_more()
             sys.exit(_PIPE_CLOSED)
         except OSError as error:
-            if error.errno != ENOSPC:
+            if error.errno not in _CANNOT_WRITE:
                 raise
             _write_no_more()
             click.echo(f"error: what the command prints cannot be written: {error.strerror}", err=True)
@@ -205,6 +207,12 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except InvalidObject as error:
             raise CommandError(str(error)) from error
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if not error.filename:
+                raise  # what is printed, or a connection: told below
+            raise CommandError(f"{os.fspath(error.filename)!s}: {error.strerror}") from error
         except KeyboardInterrupt:
             sys.exit(_INTERRUPTED)
         except ModuleNotFoundError as error:

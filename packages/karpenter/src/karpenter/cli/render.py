@@ -11,6 +11,7 @@ import click
 from karpenter.api.manifests import render_documents
 from karpenter.cli.aws_options import aws_options, connect_aws, in_our_words
 from karpenter.cli.errors import CommandError, note, telling
+from karpenter.cli.files import write_files
 from karpenter.cli.install import options_of, plan_for, plan_options
 from karpenter.cli.option_values import kubernetes_minor
 from karpenter.cli.output import output_option_with
@@ -136,13 +137,5 @@ def _beside(form: str) -> dict[str, str]:
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        path = folder / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise CommandError(
-                f"--write: {path} cannot be written: {error.strerror}", hint="--write a folder that you own"
-            ) from error
+    write_files({folder / name: text for name, text in files.items()}, option="--write")
     note(f"wrote {len(files)} files into {folder}")

@@ -16,6 +16,7 @@ import click
 import structlog
 
 from karpenter import __version__
+from karpenter.base.files import read_bounded
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.output import Output, output_option_with, render
@@ -176,7 +177,7 @@ def _options(flags: dict[str, Any]) -> tuple[dict[str, str], TopOptions]:
     named = {name.replace("_", "-"): value for name, value in flags.items()}
     named["disable-pricing"] = "true" if named["disable-pricing"] else None
     try:
-        text = (Path.home() / FILE).read_text("utf-8", errors="replace")
+        text = read_bounded(Path.home() / FILE).decode("utf-8", errors="replace")
     except (OSError, RuntimeError):
         text = ""
     try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from karpenter.base.files import bounded_lines
 from karpenter.cli.errors import CommandError, notes, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.output import Output, output_option_with, render
@@ -181,7 +182,7 @@ def recorded_inquiry(file: Path, at: datetime | None, settings: Settings | None)
     """
     try:
         with file.open("rb") as lines:
-            found = moment_at(lines, at)
+            found = moment_at(bounded_lines(lines, name=str(file)), at)
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}") from error
     except Unreadable as error:

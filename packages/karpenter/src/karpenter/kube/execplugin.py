@@ -186,6 +186,10 @@ class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
         status = found.status or ExecCredentialStatus()
         if not status.token and not status.client_certificate_data:
             raise PluginFailed(f"{self._name} gave neither a token nor a certificate")
+        try:
+            bearer(status.token)
+        except ValueError as error:
+            raise PluginFailed(f"{self._name} gave no token: {error}") from error
         if bool(status.client_certificate_data) != bool(status.client_key_data):
             raise PluginFailed(f"{self._name} gave a certificate or a key without the other")
         return status

@@ -26,7 +26,7 @@ import yaml
 from karpenter.api.manifests import read_documents
 from karpenter.api.meta import InvalidObject
 from karpenter.base.clock import Clock
-from karpenter.base.files import private
+from karpenter.base.files import private, read_bounded
 from karpenter.kube.errors import NotConfigured
 from karpenter.kube.execplugin import ExecCredentials, ExecPlugin
 from karpenter.kube.http import (
@@ -37,6 +37,7 @@ from karpenter.kube.http import (
     TokenFile,
     Trust,
     bearer,
+    check_header,
     make_context,
     proxy_for,
 )
@@ -154,7 +155,7 @@ def in_cluster(
         endpoint = Endpoint(server=server, trust=Trust(ca_file=str(ca)), proxy=proxy_for(server, environ))
         _check(endpoint, credentials)
     except _MISTAKES as error:
-        raise NotConfigured(f"cannot use this pod's service account: {error}") from error
+        raise NotConfigured(f"cannot use this pod's service account: {_in_words(error)}") from error
     own = service_account / "namespace"
     return Cluster(
         endpoint=endpoint,
@@ -183,13 +184,19 @@ async def from_kubeconfig(
         credentials = await _credentials(config, name, environ, clock)
         _check(endpoint, credentials)
     except _MISTAKES as error:
-        raise NotConfigured(f"kubeconfig {paths}: {error}") from error
+        raise NotConfigured(f"kubeconfig {paths}: {_in_words(error)}") from error
     return Cluster(
         endpoint=endpoint,
         credentials=credentials,
         context=name,
         namespace=config.contexts[name].value.get("namespace") or "default",
     )
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _merged(paths: str) -> _Kubeconfig:
@@ -219,7 +226,7 @@ def _merged(paths: str) -> _Kubeconfig:
 
 
 def _read(path: Path, source: str) -> Any:
-    text = path.read_text(encoding="utf-8")
+    text = read_bounded(path).decode("utf-8")
     for _ in read_documents(text, source=source, repeated=[]):  # it has limits, and the reader below has none
         pass
     return yaml.safe_load(text)
@@ -353,4 +360,7 @@ def _acting_as(user: Mapping[str, Any]) -> Pairs:
     # https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
     pairs = [("impersonate-user", user["as"])] if user.get("as") else []
     pairs += [("impersonate-uid", user["as-uid"])] if user.get("as-uid") else []
-    return (*pairs, *(("impersonate-group", group) for group in user.get("as-groups") or ()))
+    pairs += [("impersonate-group", group) for group in user.get("as-groups") or ()]
+    for name, value in pairs:
+        check_header(str(value), name)
+    return tuple((name, str(value)) for name, value in pairs)

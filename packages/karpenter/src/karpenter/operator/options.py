@@ -24,6 +24,7 @@ from karpenter.api.manifests import read_document
 from karpenter.api.meta import InvalidObject, explain
 from karpenter.api.pod import TopologySpreadConstraint
 from karpenter.base.duration import DurationError, parse_duration, parse_switch
+from karpenter.base.files import read_bounded
 from karpenter.base.pretty import did_you_mean, nearest
 from karpenter.cloud.cloudprovider import ProviderSetting
 from karpenter.core.disruption.memory import Payback
@@ -208,7 +209,7 @@ def parse_commitments(text: str) -> tuple[Commitment, ...]:
     if "\n" not in text.strip() and not text.lstrip().startswith("{"):
         source = text
         try:
-            text = Path(source).read_text(encoding="utf-8")
+            text = read_bounded(Path(source)).decode("utf-8")
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise SettingError(f"{source} cannot be read: {reason}") from None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.labels import REGION
+from karpenter.base.files import LARGEST_TEXT, read_bounded
 from karpenter.base.pretty import did_you_mean, nearest
 from karpenter.cloud.catalogs.kwok import kwok_catalog
 from karpenter.cloud.catalogs.kwok_format import CatalogProblem, InvalidCatalog, parse_catalog
@@ -36,7 +37,7 @@ def load_catalog(name: str) -> Catalog:
     if name == KWOK or name.partition(":")[0] == AWS:
         return _built_in(name)
     try:
-        text = Path(name).read_text(encoding="utf-8")
+        text = read_bounded(Path(name), LARGEST_TEXT).decode("utf-8")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
         near = nearest(name, built_in_names())
