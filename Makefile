@@ -12,7 +12,7 @@ QUICK := not (controlplane or helm or tour or long or browser or cdk or promethe
 # The tests that cover base and core. Tracing doubles the time of the others, so they run without.
 COVERING := tests/unit/base tests/unit/core tests/unit/api tests/property tests/parity
 
-.PHONY: help demo test lint types imports unit coverage tour long shadow browser cdk helm prometheus terminal infrastructure bench walks soak planted mutants chaos memory sbom fuzz crds chart terraform settings metrics doctor commands docs man controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage tour long shadow browser cdk helm prometheus terminal infrastructure bench walks soak planted mutants chaos memory sbom fuzz crds chart terraform settings metrics doctor commands docs man krew controlplane lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 36
@@ -144,6 +144,11 @@ docs: $(VENV)/.docs ## Build the documentation site into build/site; a warning i
 
 man: $(VENV)/.ready ## Write the man pages of the distributions anew; read them with man karpenter-plan
 	$(BIN)/python -m karpenter.cli.manual packages
+
+RELEASES ?=
+
+krew: $(VENV)/.ready ## Write the plugin of kubectl for krew into dist/krew; RELEASES=https://... says where from
+	$(BIN)/python -m tools.krew dist/krew "$(RELEASES)"
 
 controlplane: $(VENV)/.ready ## Build or find the real control plane and helm, for the contract suite
 	$(BIN)/python controlplane/build.py

@@ -84,6 +84,9 @@ COMMANDS: dict[str, CommandEntry] = {
 }
 
 
+COMPLETING = "_KARPENTER_COMPLETE"
+"""The environment variable in which a shell says that it asks for completions."""
+
 GROUP = "karpenter.commands"
 """The entry-point group in which ``karpenter-local`` names its commands."""
 
@@ -164,6 +167,10 @@ class LazyGroup(click.Group):
         else:
             command = _from_local(cmd_name)
         assert isinstance(command, click.Command)
+        if COMPLETING in os.environ:
+            from karpenter.cli.completing import complete_values  # noqa: PLC0415  only a shell asks for them
+
+            complete_values(command)
         return command
 
     def resolve_command(
@@ -288,5 +295,5 @@ def completion(ctx: click.Context, shell: str) -> None:
     """
     script_class = get_completion_class(shell)
     assert script_class is not None
-    complete = script_class(ctx.find_root().command, {}, "karpenter", "_KARPENTER_COMPLETE")
+    complete = script_class(ctx.find_root().command, {}, "karpenter", COMPLETING)
     click.echo(complete.source_template % complete.source_vars())  # source() would look for a shell first
