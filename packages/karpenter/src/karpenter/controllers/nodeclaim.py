@@ -84,7 +84,6 @@ class NodeClaimLifecycle:
 
     name = "nodeclaim.lifecycle"
     kinds: ClassVar = (NodeClaim, Node, ResourceSlice)
-    """The kinds of objects whose events wake it."""
 
     def __init__(
         self,
@@ -193,8 +192,7 @@ class NodeClaimDisruption:
     """Keeps the conditions Drifted and Consolidatable of NodeClaims current."""
 
     name = "nodeclaim.disruption"
-    kinds: ClassVar = (NodeClaim, NodePool)
-    """The kinds of objects whose events wake it."""
+    kinds: ClassVar = (NodeClaim, NodePool, NodeClass)
 
     def __init__(
         self,
@@ -228,6 +226,17 @@ class NodeClaimDisruption:
                 return
             for claim in self._store.view().claims.values():
                 if claim.metadata.labels.get(NODEPOOL) == item.name:
+                    yield claim.name
+        elif isinstance(item, NodeClass):
+            # Images, subnets and security groups that its selectors find are in its status, of which the
+            # state keeps nothing; it is written only when they change.
+            for claim in self._store.view().claims.values():
+                ref = claim.spec.node_class_ref
+                if claim.status.provider_id and (ref.group, ref.kind, ref.name) == (
+                    item.group,
+                    item.kind,
+                    item.name,
+                ):
                     yield claim.name
 
     async def reconcile(self, key: str) -> float | None:
@@ -265,7 +274,6 @@ class Expiration:
 
     name = "nodeclaim.expiration"
     kinds: ClassVar = (NodeClaim,)
-    """The kinds of objects whose events wake it."""
 
     def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
@@ -292,7 +300,6 @@ class NodeClaimConsistency:
 
     name = "nodeclaim.consistency"
     kinds: ClassVar = (NodeClaim, Node)
-    """The kinds of objects whose events wake it."""
 
     def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
@@ -338,7 +345,6 @@ class PodEvents:
 
     name = "nodeclaim.podevents"
     kinds: ClassVar = (Pod,)
-    """The kinds of objects whose events wake it."""
 
     def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
@@ -456,7 +462,6 @@ class NodeTermination:
 
     name = "node.termination"
     kinds: ClassVar = (Node, NodeClaim)
-    """The kinds of objects whose events wake it."""
 
     def __init__(
         self,

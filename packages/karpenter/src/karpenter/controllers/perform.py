@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from karpenter.api.kinds import ALL_KINDS
-from karpenter.api.labels import MIN_VALUES_RELAXED, NODEPOOL
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, MIN_VALUES_RELAXED, NODEPOOL, ZONE
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.errors import (
     CloudError,
@@ -52,6 +52,7 @@ from karpenter.telemetry.metrics import (
     SummaryMetric,
     claims,
 )
+from karpenter.telemetry.tracing import note, traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -246,8 +247,10 @@ class Performer:
         log.debug("object.amended", kind=effect.kind, name=effect.name, because=effect.because)
         return True
 
+    @traced("launch")
     async def _launch(self, effect: Launch) -> None:
         claim = effect.claim
+        note(nodeclaim=claim.name, nodepool=claim.metadata.labels.get(NODEPOOL, ""))
         try:
             machine = await call_cloud(self._cloud.launch(claim), within=LAUNCH_CALL_TIMEOUT)
         except CloudError as error:
@@ -257,8 +260,16 @@ class Performer:
                 nodeclaim=claim.name,
                 error=str(error),
             )
+            note(failed=str(error))
             await self._launch_failed(effect, error)
             return
+        labels = machine.labels
+        note(
+            provider_id=machine.provider_id,
+            instance_type=labels.get(INSTANCE_TYPE, ""),
+            zone=labels.get(ZONE, ""),
+            capacity_type=labels.get(CAPACITY_TYPE, ""),
+        )
         log.info(
             "machine.launched",
             summary="launched nodeclaim",
@@ -270,7 +281,10 @@ class Performer:
 
     async def _launch_failed(self, effect: Launch, error: CloudError) -> None:
         reason = error.reason if isinstance(error, LaunchRefused) else "LaunchFailed"
-        facts = failure_facts(str(error), self._clock.now(), reason=reason)
+        sold_out = error.offerings if isinstance(error, InsufficientCapacity) else ()
+        facts = failure_facts(
+            str(error), self._clock.now(), reason=reason, sold_out=[str(each) for each in sold_out]
+        )
         match error:
             case InsufficientCapacity():
                 await self.perform(filled(effect.insufficient_capacity, facts))
@@ -299,6 +313,7 @@ class Performer:
                 type=effect.type,
                 reason=effect.reason,
                 message=effect.message,
+                annotations=effect.annotations,
                 same_as=effect.same_as,
                 quiet_for=effect.quiet_for,
                 minor=effect.minor,
