@@ -138,7 +138,7 @@ def test_templates(run: Callable[..., Result]) -> None:
         ),
         pytest.param(
             ["-c", "blue", "--ami-alias", "x"],
-            "EC2NodeClass/default: spec.amiSelectorTerms[0].alias: ",
+            "--ami-alias: 'x' names no family of images",
             id="no alias",
         ),
         pytest.param(

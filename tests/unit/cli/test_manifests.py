@@ -141,7 +141,7 @@ def test_policies_for_iam() -> None:
         pytest.param(
             [*NAMED, "--iam", "us-west-2"], "'us-west-2' is not a region and an account", id="where"
         ),
-        pytest.param(["--iam", "us-west-2/1"], "settings.clusterName", id="for which cluster"),
+        pytest.param(["--iam", "us-west-2/111122223333"], "settings.clusterName", id="for which cluster"),
     ],
 )
 def test_policies_need_to_know(arguments: list[str], problem: str) -> None:

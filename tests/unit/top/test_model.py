@@ -20,6 +20,7 @@ from karpenter.top.model import (
     sorted_rows,
     totals,
     waiting_pods,
+    without_effect,
 )
 from tests.unit.top.clusters import NOW, ago, claim, node, pod, row, view
 
@@ -209,12 +210,24 @@ def test_label_columns(label: str, expected: str) -> None:
         ("creation", NodeSort("creation", descending=False)),
         ("", NodeSort("creation", descending=False)),
         ("topology.kubernetes.io/zone=asc", NodeSort("topology.kubernetes.io/zone", descending=False)),
-        ("odd=name", NodeSort("odd=name", descending=False)),
     ],
 )
 def test_orders_are_read(text: str, expected: NodeSort) -> None:
     """A name, and the way as its end."""
     assert parse_sort(text) == expected
+
+
+def test_names_that_no_node_has() -> None:
+    """A label to sort by and a resource are named where no node has them; GPUs may be missing."""
+    rows = node_rows(view(node("node-1", {"slot": "a"})), lambda _: None)
+
+    assert list(without_effect(rows, parse_sort("slot"), ("cpu", "gpu"))) == []
+    assert list(without_effect([], parse_sort("foo"), ("cpu",))) == []
+    assert next(without_effect(rows, parse_sort("typ"), ())) == (
+        "no node has the label typ to sort by; did you mean type?"
+    )
+    [about_chips] = without_effect(rows, parse_sort("type"), ("example.com/chips",))
+    assert about_chips.startswith("no node has the resource example.com/chips; there are cpu")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,9 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from errno import EADDRINUSE
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -316,8 +318,10 @@ def _serve(options: LocalOptions, notice: ClusterDirectory) -> None:
     except (AlreadyRunning, BinariesMissing, JournalError, ProcessFailed) as error:
         raise CommandError(str(error)) from error
     except OSError as error:
+        if error.errno != EADDRINUSE:
+            raise CommandError(f"{error.filename or notice.directory}: {error.strerror or error}") from error
         raise CommandError(
-            f"the cluster cannot start: {error}", hint="is the port in use? try without --port"
+            f"the cluster cannot start: {error.strerror}", hint="is the port in use? try without --port"
         ) from error
 
 
@@ -408,8 +412,26 @@ def _use_environment(environment: Mapping[str, str]) -> None:
     os.environ.update(environment)
 
 
+def _check_room(directory: Path) -> None:
+    """Refuse a folder in which the cluster could not even write its log."""
+    try:
+        make_private_folder(directory)
+        with TemporaryFile(dir=directory) as file:
+            file.write(bytes(_ROOM))
+            file.flush()
+    except OSError as error:
+        raise CommandError(
+            f"{directory} cannot be written: {error.strerror}",
+            hint="--data-dir or XDG_STATE_HOME names another folder",
+        ) from error
+
+
+_ROOM = 1024**2
+"""Bytes that a folder has to have room for; a small cluster needs several times as much."""
+
+
 def _start_in_background(options: list[str], notice: ClusterDirectory, *, within: float) -> ClusterFacts:
-    make_private_folder(notice.directory)
+    _check_room(notice.directory)
     command = [sys.executable, "-m", "karpenter.cli", "local", "up", "--foreground", *options]
     with open(notice.log, "wb", opener=private) as log:
         process = subprocess.Popen(  # noqa: S603  ourselves

@@ -62,6 +62,10 @@ _LONGEST_NUMBER = 1000
 _LONGEST_TAG = 40
 
 
+class NotAnObject(InvalidObject):
+    """Something that does not look like an object of Kubernetes: it has neither apiVersion nor kind."""
+
+
 class YAMLOverLimit(InvalidObject):
     """A text whose anchors stand for too many values, or which is nested too deep."""
 
@@ -557,7 +561,10 @@ def _opened(plain: object, place: str, *, bounded: bool = False) -> Iterator[Doc
     if not isinstance(plain, dict) or not all(
         isinstance(plain.get(name), str) and plain[name] for name in ("apiVersion", "kind")
     ):
-        yield InvalidObject(subject=place, problem="is not a Kubernetes object: it needs apiVersion and kind")
+        given = plain.keys() if isinstance(plain, dict) else set()
+        is_meant = {"apiVersion", "kind"} & given or given >= {"metadata", "spec"}
+        refused = InvalidObject if is_meant else NotAnObject
+        yield refused(subject=place, problem="is not a Kubernetes object: it needs apiVersion and kind")
         return
     kind, items = plain["kind"], plain.get("items")
     if kind.endswith("List") and isinstance(items, list):

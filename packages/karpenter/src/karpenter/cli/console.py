@@ -21,6 +21,7 @@ from karpenter.api.labels import INSTANCE_TYPE, ZONE
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.node import Node
 from karpenter.base.clock import SystemClock
+from karpenter.base.files import LARGEST_TEXT, bounded_lines, read_bounded
 from karpenter.cli.cluster import run_quietly, told_in_one_sentence
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option, named_values
@@ -300,9 +301,9 @@ def record_document(file: Path) -> ConsoleDocument:
     try:
         with progress("reading the record"):
             with file.open("rb") as lines:
-                interval = fitting_interval(lines)
+                interval = fitting_interval(bounded_lines(lines))
             with file.open("rb") as lines:
-                return read_record(lines, title=file.name, interval=interval)
+                return read_record(bounded_lines(lines), title=file.name, interval=interval)
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}") from error
     except Unreadable as error:
@@ -325,7 +326,7 @@ def record_source(file: Path, settings: Settings | None) -> FixedSource:
 def saved_plan(file: Path, catalog: str = "") -> ConsoleDocument:
     """Return the JSON of ``karpenter plan`` as the page shows it; raises CommandError where it is none."""
     try:
-        data = json.loads(file.read_bytes())
+        data = json.loads(read_bounded(file, LARGEST_TEXT))
         if not isinstance(data, dict) or data.get("kind") != "Plan":
             raise CommandError(f"{file}: this is not what karpenter plan -o json prints")
         types = catalog_for(_bought(data), catalog, live=False)
@@ -333,7 +334,7 @@ def saved_plan(file: Path, catalog: str = "") -> ConsoleDocument:
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CommandError(f"{file}: this is not what karpenter plan -o json prints ({error})") from error
+        raise CommandError(f"{file}: this is not what karpenter plan -o json prints") from error
 
 
 def _bought(plan: dict[str, Any]) -> ClusterView:

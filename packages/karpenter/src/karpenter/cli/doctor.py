@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
+from karpenter.base.files import read_bounded
+from karpenter.base.pretty import nearest
 from karpenter.cli.aws_options import eks_name
 from karpenter.cli.cluster import cluster_refusal, run_quietly
 from karpenter.cli.errors import CommandError, note, notes, one_line, telling
 from karpenter.cli.files import files_option, read_texts
+from karpenter.cli.option_values import aws_region
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.doctor.facts import DoctorFacts, LogText, PolicyText, TerraformBlock, cluster_name
 from karpenter.doctor.gather import LOG_LINES, Gathered, read_manifests
@@ -47,7 +50,7 @@ _NO_LOGS: Final = "no log of the operator's pods was read: give --log FILE"
     "--context", default=None, metavar="NAME", help="A live cluster, by a context of the kubeconfig."
 )
 @click.option("--kubeconfig", default="", metavar="FILE", help="The kubeconfig to use.")
-@click.option("--region", default="", help="The AWS region of the account to look at.")
+@click.option("--region", default="", callback=aws_region, help="The AWS region of the account to look at.")
 @click.option("-c", "--cluster", default="", callback=eks_name, help="The name of the EKS cluster.")
 @click.option(
     "--policy",
@@ -110,7 +113,10 @@ def doctor(  # noqa: PLR0917  click hands over options by name
     unknown = sorted(set(ignore) - {rule.id for rule in RULES})
     if unknown:
         raise CommandError(
-            f"--ignore: there is no rule {unknown[0]!r}", hint="docs/reference/doctor.md lists the rules"
+            f"--ignore: there is no rule {unknown[0]!r}",
+            hint=f"did you mean {near}?"
+            if (near := nearest(unknown[0], (rule.id for rule in RULES)))
+            else "docs/reference/doctor.md lists the rules",
         )
     live = context is not None or bool(kubeconfig)
     if not (live or paths or policies or logs or folder or region or cluster):
@@ -132,7 +138,7 @@ def doctor(  # noqa: PLR0917  click hands over options by name
 
 
 def _files(paths: tuple[str, ...]) -> Gathered | None:
-    return read_manifests(read_texts(paths)) if paths else None
+    return read_manifests((each.source, each.content) for each in read_texts(paths)) if paths else None
 
 
 def _live(kubeconfig: str, context: str, lines: int) -> Gathered:
@@ -200,7 +206,7 @@ def _with_texts(facts: DoctorFacts, policies: tuple[str, ...], logs: tuple[str, 
 
 
 def _with_terraform(facts: DoctorFacts, folder: Path) -> DoctorFacts:
-    texts = {str(path): path.read_text("utf-8") for path in sorted(folder.glob("*.tf"))}
+    texts = {str(path): read_bounded(path).decode("utf-8") for path in sorted(folder.glob("*.tf"))}
     if not texts:
         raise CommandError(f"--terraform: {folder}: no file here ends with .tf")
     try:

@@ -22,6 +22,7 @@ from karpenter.cli.aws_options import (
 from karpenter.cli.cluster import run_quietly
 from karpenter.cli.errors import CommandError, note, progress
 from karpenter.cli.files import read_texts
+from karpenter.cli.option_values import ami_alias, ec2_ids, version_name
 from karpenter.cli.options import cluster_options
 from karpenter.cli.output import Output, output_option_with, render
 
@@ -101,7 +102,13 @@ _PLAN_OPTIONS = (
         metavar="NAME",
         help="AL2, AL2023 or Bottlerocket.  [default: AL2023; with eksdemo AL2]",
     ),
-    click.option("--ami-alias", default="", metavar="ALIAS", help="Images by alias, such as al2023@latest."),
+    click.option(
+        "--ami-alias",
+        default="",
+        metavar="ALIAS",
+        callback=ami_alias,
+        help="Images by alias, such as al2023@latest.",
+    ),
     click.option(
         "--consolidate-after",
         default="1m",
@@ -125,9 +132,20 @@ _PLAN_OPTIONS = (
         help="Replicas of the operator.  [default: 2; with eksdemo 1]",
     ),
     click.option(
-        "-v", "--version", default="", metavar="VERSION", help="The version of the operator's image."
+        "-v",
+        "--version",
+        default="",
+        metavar="VERSION",
+        callback=version_name,
+        help="The version of the operator's image.",
     ),
-    click.option("--chart-version", default="", metavar="VERSION", help="The version of the chart."),
+    click.option(
+        "--chart-version",
+        default="",
+        metavar="VERSION",
+        callback=version_name,
+        help="The version of the chart.",
+    ),
     click.option("--use-previous", is_flag=True, help="The versions before: of the chart and of the image."),
     click.option(
         "-f",
@@ -146,13 +164,19 @@ _PLAN_OPTIONS = (
         help="A value of the chart; several with commas. May be repeated.",
     ),
     click.option(
-        "--subnet", "subnets", multiple=True, metavar="ID", help="A subnet for nodes.  [default: found]"
+        "--subnet",
+        "subnets",
+        multiple=True,
+        metavar="ID",
+        callback=ec2_ids,
+        help="A subnet for nodes.  [default: found]",
     ),
     click.option(
         "--security-group",
         "security_groups",
         multiple=True,
         metavar="ID",
+        callback=ec2_ids,
         help="A security group for nodes.  [default: found]",
     ),
 )

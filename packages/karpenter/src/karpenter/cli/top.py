@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from karpenter import __version__
+from karpenter.base.files import read_bounded
 from karpenter.cli.cluster import cluster_refusal, run_quietly
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option, named_values
@@ -172,7 +173,7 @@ def _options(flags: dict[str, Any]) -> tuple[dict[str, str], TopOptions]:
     named = {name.replace("_", "-"): value for name, value in flags.items()}
     named["disable-pricing"] = "true" if named["disable-pricing"] else None
     try:
-        text = (Path.home() / FILE).read_text("utf-8", errors="replace")
+        text = read_bounded(Path.home() / FILE).decode("utf-8", errors="replace")
     except (OSError, RuntimeError):
         text = ""
     try:
@@ -289,7 +290,7 @@ def _version() -> str:
 
 def _attribution() -> str:
     lines = []
-    for name in ("click", "kubernetes-asyncio", "msgspec", "numpy", "rich", "textual"):
+    for name in ("aiohttp", "click", "msgspec", "numpy", "rich", "textual"):
         try:
             about: Any = metadata.metadata(name)
         except metadata.PackageNotFoundError:

@@ -24,6 +24,7 @@ from karpenter.top.model import (
     sorted_rows,
     totals,
     waiting_pods,
+    without_effect,
 )
 from karpenter.top.table import DEFAULT_STYLE
 
@@ -88,7 +89,7 @@ def take(
         pending=advice.pending if advice is not None else pending_pods(view, None),
         advice=advice,
         decisions=tuple(decisions[:_SHOWN_DECISIONS]),
-        notes=tuple(notes),
+        notes=(*notes, *without_effect(chosen, options.order, options.resources)),
         words=words,
         currency=currency,
     )
