@@ -97,6 +97,42 @@ async def test_nothing_can_be_written(method: str, tmp_path: Path) -> None:
         assert (await page.ask("document", method))[0] == 405
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("OPTIONS *", id="the server as a whole"),
+        pytest.param("CONNECT 127.0.0.1:443", id="a tunnel"),
+        pytest.param("CONNECT /", id="a tunnel to a path"),
+    ],
+)
+async def test_a_request_without_a_path(line: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What names no path is refused in a sentence, with the headers of every answer."""
+    async with serving(inquiry(small_cluster(), tmp_path)) as page:
+        host = page.url.split("/")[2]
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(host.rpartition(":")[2]))
+        writer.write(f"{line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)).decode()
+        writer.close()
+
+    assert head.startswith("HTTP/1.1 400 ")
+    assert f"Content-Security-Policy: {POLICY}" in head
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("line", ["GET * HTTP/1.1", "GET / HTTP/9.9", "\x00", "GET"])
+async def test_what_is_no_request(line: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What is no HTTP at all is answered with 400, and no traceback is written."""
+    async with serving(inquiry(small_cluster(), tmp_path)) as page:
+        port = int(page.url.split("/")[2].rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"{line}\r\n\r\n".encode())
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+        writer.close()
+
+    assert b" 400 " in head
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("name", ["../server.py", "..%2Fserver.py", "missing.js"])
 async def test_no_other_file_is_served(name: str, tmp_path: Path) -> None:
     """Only the files of the page are."""

@@ -21,7 +21,7 @@ from karpenter.changeover.facts import Installation, ReadObjects, find_installat
 from karpenter.changeover.report import make_report, report_markdown, report_text
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import SourceText, files_option, read_texts
-from karpenter.cli.output import Output, output_option_with, render
+from karpenter.cli.output import Output, echo, output_option_with, render
 from karpenter.cli.plan import catalog_named, moment_of
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
@@ -120,9 +120,9 @@ def changeover(  # noqa: PLR0917  click hands over options by name
         case "json":
             click.echo(render({**msgspec.to_builtins(report), "churn": report.churn}, "json"), nl=False)
         case "markdown":
-            click.echo(report_markdown(report))
+            echo(report_markdown(report))
         case _:
-            click.echo(report_text(report))
+            echo(report_text(report))
     sys.exit(_CHURN if check and (report.churn or report.blocked) else 0)
 
 

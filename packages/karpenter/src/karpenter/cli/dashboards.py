@@ -11,7 +11,7 @@ import msgspec
 from karpenter.api.manifests import render_documents
 from karpenter.cli.aws_options import cluster_api, in_our_words, kube_options, run_quietly
 from karpenter.cli.errors import CommandError, note, telling
-from karpenter.cli.output import Output, output_option_with, render
+from karpenter.cli.output import Output, echo, output_option_with, render
 from karpenter.dashboards.boards import DASHBOARDS
 from karpenter.dashboards.objects import (
     MONITORING,
@@ -164,7 +164,7 @@ def install_command(*, dry_run: bool, kubeconfig: str, context: str, output: Out
     else:
         for each in found:
             told = f"{each.result} (dry run)" if dry_run else each.result
-            click.echo(f"{each.kind.lower()}/{each.name} {told}")
+            echo(f"{each.kind.lower()}/{each.name} {told}")
     if any(each.result == "skipped" for each in found):
         note(f"note: the cluster does not serve {MONITORING}: metrics are not scraped and no alert fires")
         note("hint: karpenter dashboards render --write DIR writes a scrape config and a rule file")

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from karpenter.cli.errors import CommandError, telling
-from karpenter.cli.output import Output, output_option_with, render, table
+from karpenter.cli.output import Output, echo, output_option_with, render, table
 from karpenter.shadow.report import (
     BadRecord,
     ShadowReport,
@@ -66,7 +66,7 @@ def report(record: str, output: Output) -> None:
         case "html":
             click.echo(render_html(found), nl=False)
         case _:
-            click.echo(_text(found))
+            echo(_text(found))
 
 
 def _lines(record: str) -> list[bytes]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from karpenter.base.text import printable
 from karpenter.cli.errors import CommandError, notes, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.output import Output, output_option_with, render
@@ -271,5 +272,5 @@ def _text(answer: Explanation) -> str:
 def _wrapped(line: str) -> str:
     indent = "    " if line.startswith("  - ") else ""
     return textwrap.fill(
-        line, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        printable(line), _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )

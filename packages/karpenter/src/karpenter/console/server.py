@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 from collections import deque
 from datetime import datetime
 from importlib import resources
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage
 
 from karpenter.console.state import ConsoleDocument, PlanSummary, encode
 from karpenter.console.whatif import pool_details, what_if
@@ -185,7 +187,9 @@ class ConsoleServer:
         app.router.add_get("/{token}/why", self._why)
         app.router.add_get("/{token}/pool", self._pool)
         app.router.add_post("/{token}/whatif", self._what_if)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handle_signals=False)
+        self._runner = web.AppRunner(
+            app, access_log=None, logger=_log(), shutdown_timeout=0.5, handle_signals=False
+        )
         await self._runner.setup()
         site = web.TCPSite(self._runner, LOOPBACK, self._port)
         try:
@@ -208,9 +212,12 @@ class ConsoleServer:
         """Refuse other hosts, other origins and other tokens, and add the headers of every answer."""
         hosts = {f"{name}:{self._port}" for name in _NAMES}
         origin = request.headers.get("Origin")
-        token = request.path.split("/")[1]
-        if request.headers.get("Host", "").lower() not in hosts:
-            response: web.StreamResponse = _refused(403, "the console is reached by its loopback name only")
+        token = request.path.split("/")[1] if request.path.startswith("/") else ""
+        if not request.path.startswith("/") or request.method == "CONNECT":
+            # As OPTIONS * and CONNECT do: https://www.rfc-editor.org/rfc/rfc9112#section-3.2
+            response: web.StreamResponse = _refused(400, "the request names no path of this server")
+        elif request.headers.get("Host", "").lower() not in hosts:
+            response = _refused(403, "the console is reached by its loopback name only")
         elif not hmac.compare_digest(token.encode(), self._token.encode()):
             response = _refused(403, "the URL that karpenter console has printed is needed")
         elif origin is not None and origin.partition("://")[2].lower() not in hosts:
@@ -294,6 +301,17 @@ class ConsoleServer:
             except Unanswerable as error:
                 return _refused(404, str(error))
         return web.Response(body=encode(found), content_type="application/json")
+
+
+def _log() -> logging.Logger:
+    """Return where exceptions of the server are told; requests that are no HTTP are answered, not told."""
+    log = logging.getLogger(__name__)
+    log.addFilter(_is_ours)
+    return log
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], BadHttpMessage))
 
 
 def _refused(status: int, problem: str) -> web.Response:

@@ -14,6 +14,7 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from karpenter.base.text import printable
 from karpenter.top.model import SORTS, NodeRow, NodeSort
 from karpenter.top.text import (
     GREY,
@@ -160,7 +161,7 @@ class TopFrame:
         if self.is_typing:
             return Text(f"/{self.words}█  enter: keep • esc: clear", GREY)
         words = f" • filter: {self.words}" if self.words else ""
-        note = f" • {snapshot.notes[0]}" if snapshot.notes else ""
+        note = f" • {printable(snapshot.notes[0])}" if snapshot.notes else ""
         keys = f"←/→ page • q: quit • ?: help • tab: {self.view} • s: {self.options.order}"
         line = Text(f"{keys}{words}{note}", GREY, no_wrap=True)
         line.truncate(width, overflow="ellipsis")

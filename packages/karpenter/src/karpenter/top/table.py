@@ -25,6 +25,8 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from karpenter.base.text import printable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -168,6 +170,7 @@ def fitted(
     heading: bool = True,
 ) -> RenderableType:
     """Return the table of `rows` in a width; with a `title` it has a rule below its heading."""
+    rows = [[_printable(cell) for cell in row] for row in rows]
     if not title:
         return _table(columns, rows, fit(columns, rows, width), heading=heading)
     room, below = width - _EDGES, list[int]()
@@ -262,6 +265,16 @@ class TableData(msgspec.Struct, frozen=True):
             found[-1].append(row)
             left -= height
         return [TableData(self.columns, tuple(page)) for page in found]
+
+
+def _printable(cell: Cell) -> Cell:
+    """Return a cell without what a terminal would obey, however it came into a name or a message."""
+    if isinstance(cell, str):
+        return printable(cell)
+    if isinstance(cell, Text) and not cell.plain.isprintable():
+        cell = cell.copy()
+        cell.plain = printable(cell.plain)
+    return cell
 
 
 def _drawn(cell: Cell, width: int) -> str | Text:

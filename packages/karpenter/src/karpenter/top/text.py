@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from karpenter.base.text import printable
 from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.core.model.resources import MEMORY, PODS, human_amount
 from karpenter.top.model import GPU, NodeRow, age, amount_of, label_text
@@ -253,7 +254,7 @@ def last_line(snapshot: TopSnapshot) -> Text:
     last = snapshot.decisions[0]
     when = f"{age(snapshot.now - last.at)} ago " if last.at is not None else ""
     text = f"{when}{last.reason} {last.object}: {last.message}"
-    return Text(text, "yellow" if last.warning else "cyan", no_wrap=True, overflow="ellipsis")
+    return Text(printable(text), "yellow" if last.warning else "cyan", no_wrap=True, overflow="ellipsis")
 
 
 def whole_page(snapshot: TopSnapshot, options: TopOptions, width: int) -> Group:

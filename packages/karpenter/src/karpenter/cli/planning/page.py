@@ -14,6 +14,7 @@ import msgspec
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from karpenter.base.text import printable
 from karpenter.cli.planning.data import bill, counted, money
 from karpenter.core.model.pricing import (
     COMMITMENT,
@@ -76,7 +77,8 @@ def show(
         console.print(_existing(plan, decision.names, console.width))
     for state in decision.provisioning.pools:
         if state.obstacle and plan.refusals:
-            console.print(Text(f"NodePool {state.pool.name} is not used: {state.obstacle}", style="yellow"))
+            text = f"NodePool {state.pool.name} is not used: {state.obstacle}"
+            console.print(Text(printable(text), style="yellow"))
     if why and plan.because:
         console.print(_reasons("Why there", "green", plan.because.items(), decision.names, console.width))
     if plan.refusals:
@@ -86,7 +88,7 @@ def show(
         skipped = ((refusal.pod, refusal.message) for refusal in decision.skipped)
         console.print(_reasons("Skipped", "yellow", skipped, decision.names, console.width))
     for remark in remarks:
-        console.print(Text(remark, style="yellow"))
+        console.print(Text(printable(remark), style="yellow"))
     console.print(_summary(plan))
     if decision.disruption is not None:
         console.print()
@@ -283,7 +285,8 @@ def show_disruption(decision: DisruptionDecision, console: Console) -> None:
         )
         back = sorted({each.destinations for each in decision.commands if each.preferred})
         if back:
-            console.print(f"Pods go back to NodePool {', '.join(back)}, which has a higher weight.")
+            text = f"Pods go back to NodePool {', '.join(back)}, which has a higher weight."
+            console.print(printable(text))
     else:
         console.print("No machine would go now.")
     if decision.bound is not None and decision.bound.nodes:
