@@ -34,21 +34,24 @@ from karpenter.cloud.catalogs.current import CurrentCatalog
 from karpenter.cloud.catalogs.load import built_in_names
 from karpenter.console.live import ClusterFollower
 from karpenter.console.page import render_page, with_answers
+from karpenter.console.plan import plan_document
 from karpenter.console.record import fitting_interval, plan_at, read_record, sampled_moments
 from karpenter.console.server import ConsoleServer, ConsoleSource, FixedSource, Unanswerable
-from karpenter.console.state import ConsoleDocument, Snapshot, SnapshotBuilder, plan_document
+from karpenter.console.state import ConsoleDocument, Snapshot, SnapshotBuilder
 from karpenter.kube.client import Client
 from karpenter.kube.errors import KubeError
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
 from karpenter.replay.record import Unreadable
 from karpenter.top.prices import catalog_for
+from karpenter.why.costs import DEFAULT_TEAM_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
+    from karpenter.kube.kubeconfig import Cluster
     from karpenter.operator.options import Settings
     from karpenter.why.answer import Explanation, Inquiry
 
@@ -98,6 +101,13 @@ _SAME: Final = timedelta(milliseconds=1)
     is_flag=True,
     help="Of a live cluster: ask AWS for the prices of this moment, with your credentials.",
 )
+@click.option(
+    "--team-label",
+    default=DEFAULT_TEAM_LABEL,
+    show_default=True,
+    metavar="LABEL",
+    help="The label of pods, or of their namespaces, by which costs are summed.",
+)
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A setting of the operator.")
 @click.option(
     "--port",
@@ -117,6 +127,7 @@ def console(  # noqa: PLR0917  click hands over options by name
     paths: tuple[str, ...],
     catalog: str,
     live_prices: bool,
+    team_label: str,
     given: tuple[str, ...],
     port: int,
     browser: bool,
@@ -137,14 +148,22 @@ def console(  # noqa: PLR0917  click hands over options by name
         )
     settings = settings_of(given)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    serving = _Serving(settings, catalog, live_prices=live_prices, port=port, browser=browser, output=output)
+    serving = _Serving(
+        settings,
+        catalog,
+        live_prices=live_prices,
+        team_label=team_label,
+        port=port,
+        browser=browser,
+        output=output,
+    )
     with suppress(KeyboardInterrupt):
         if record is not None:
             asyncio.run(serving.recorded(record, settings if given else None))
         elif saved is not None:
             asyncio.run(serving.fixed(FixedSource(saved_plan(saved, catalog_named(catalog or "kwok")))))
         elif paths:
-            asyncio.run(serving.fixed(_manifests(paths, catalog, settings)))
+            asyncio.run(serving.fixed(_manifests(paths, catalog, settings, team_label)))
         elif demo:
             asyncio.run(serving.demo())
         else:
@@ -163,6 +182,7 @@ class _Serving:
         catalog: str,
         *,
         live_prices: bool,
+        team_label: str,
         port: int,
         browser: bool,
         output: Output,
@@ -170,6 +190,7 @@ class _Serving:
         self._settings = settings
         self._catalog = catalog
         self._live_prices = live_prices
+        self._team_label = team_label
         self._port = port
         self._browser = browser
         self._output = output
@@ -179,7 +200,7 @@ class _Serving:
 
     async def recorded(self, record: Path, settings: Settings | None) -> None:
         """Serve a flight record; plans are worked out meanwhile."""
-        source = record_source(record, settings)
+        source = record_source(record, settings, self._team_label)
         await self._serve(source, self._sample(source, record, settings))
 
     async def live(self, kubeconfig: str, context: str) -> None:
@@ -188,8 +209,9 @@ class _Serving:
         client = Client(HttpTransport(cluster.endpoint, cluster.credentials), chance=Random())  # noqa: S311  retries
         note("Reading the cluster.")
         try:
-            title = context or Path(kubeconfig).name
-            await self._follow(client, title, live_catalog(self._catalog, live=self._live_prices))
+            await self._follow(
+                client, cluster_title(cluster), live_catalog(self._catalog, live=self._live_prices)
+            )
         finally:
             await client.close()
 
@@ -209,6 +231,7 @@ class _Serving:
             ask=lambda view, types, now: inquiry_of(view, types, self._settings, now),
             clock=SystemClock(),
             chance=Random(),  # noqa: S311  retries
+            team_label=self._team_label,
         )
         async with follower:
             await self._serve(follower)
@@ -240,6 +263,12 @@ class _Serving:
             with suppress(CommandError):
                 inquiry = await asyncio.to_thread(recorded_inquiry, record, moment, settings)
                 source.add_plan(await asyncio.to_thread(plan_at, inquiry))
+
+
+def cluster_title(cluster: Cluster) -> str:
+    """Return what people call a cluster: its name in the kubeconfig, of an ARN only the last part."""
+    name = cluster.name or cluster.context or "this cluster"
+    return name.rpartition("/")[2] if name.startswith("arn:") else name
 
 
 def explain(inquiry: Inquiry, target: str) -> Explanation:
@@ -286,21 +315,21 @@ def demo_cluster() -> Any:
     )
 
 
-def record_document(file: Path) -> ConsoleDocument:
+def record_document(file: Path, team_label: str = DEFAULT_TEAM_LABEL) -> ConsoleDocument:
     """Return a flight record as the page shows it; raises CommandError where it cannot be read."""
     try:
         with progress("reading the record"):
             with file.open("rb") as lines:
                 interval = fitting_interval(lines)
             with file.open("rb") as lines:
-                return read_record(lines, title=file.name, interval=interval)
+                return read_record(lines, title=file.name, interval=interval, team_label=team_label)
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}") from error
     except Unreadable as error:
         raise CommandError(f"{file}: {error}") from error
 
 
-def record_source(file: Path, settings: Settings | None) -> FixedSource:
+def record_source(file: Path, settings: Settings | None, team_label: str = DEFAULT_TEAM_LABEL) -> FixedSource:
     """Return a flight record as a source; the cluster of a moment is read from the file when it is asked."""
 
     @lru_cache(_MOMENTS)
@@ -310,7 +339,7 @@ def record_source(file: Path, settings: Settings | None) -> FixedSource:
         except CommandError as error:
             raise Unanswerable("; ".join(error.problems)) from error
 
-    return FixedSource(record_document(file), inquire)
+    return FixedSource(record_document(file, team_label), inquire)
 
 
 def saved_plan(file: Path, catalog: Catalog) -> ConsoleDocument:
@@ -326,7 +355,7 @@ def saved_plan(file: Path, catalog: Catalog) -> ConsoleDocument:
         raise CommandError(f"{file}: this is not what karpenter plan -o json prints ({error})") from error
 
 
-def _manifests(paths: tuple[str, ...], catalog: str, settings: Settings) -> FixedSource:
+def _manifests(paths: tuple[str, ...], catalog: str, settings: Settings, team_label: str) -> FixedSource:
     with progress("reading manifests") as doing:
         found = read_input(paths, tell=doing)
     if found.problems:
@@ -335,19 +364,29 @@ def _manifests(paths: tuple[str, ...], catalog: str, settings: Settings) -> Fixe
     types, now = catalog_named(catalog or suited_catalog(found.view) or "kwok"), moment_of(None)
     with progress(f"deciding about {len(found.view.pods):,} pods and {len(found.view.nodes):,} nodes"):
         decision = decide(found.view, types, settings, now, disruption=True)
-    document = planned_document(decision, found.view, types, now, title=", ".join(paths))
+    document = planned_document(
+        decision, found.view, types, now, title=", ".join(paths), team_label=team_label
+    )
     return FixedSource(document, lambda _: inquiry_of(found.view, types, settings, now))
 
 
 def planned_document(
-    decision: PlanDecision, view: ClusterView, catalog: Catalog, now: datetime, *, title: str
+    decision: PlanDecision,
+    view: ClusterView,
+    catalog: Catalog,
+    now: datetime,
+    *,
+    title: str,
+    team_label: str = DEFAULT_TEAM_LABEL,
 ) -> ConsoleDocument:
     """Return a plan and its cluster as the page shows them."""
     data = plan_data(decision, remarks(decision, view, catalog))
     if decision.disruption is not None:
         data |= disruption_data(decision.disruption, decision.names)
-    snapshot = SnapshotBuilder().build(view, catalog)
-    return plan_document(data, snapshot, catalog, now, title=title, disruption=decision.disruption)
+    snapshot = SnapshotBuilder(team_label=team_label).build(view, catalog)
+    return plan_document(
+        data, snapshot, catalog, now, title=title, disruption=decision.disruption, team_label=team_label
+    )
 
 
 def plan_page(document: ConsoleDocument, inquiry: Inquiry) -> str:

@@ -13,6 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 import structlog
 
 from karpenter import __version__
@@ -20,6 +21,7 @@ from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.cli.plan import catalog_named, moment_of, settings_of
+from karpenter.why.costs import DEFAULT_TEAM_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -105,6 +107,13 @@ def _two_dashes(argument: str) -> list[str]:
     is_flag=True,
     help="Ask AWS for the prices of this moment, with your credentials, and again twice a day.",
 )
+@click.option(
+    "--team-label",
+    default=DEFAULT_TEAM_LABEL,
+    show_default=True,
+    metavar="LABEL",
+    help="The label of pods, or of their namespaces, by which costs are summed.",
+)
 @click.option("--no-plan", is_flag=True, help="Do not ask what would become of nodes and pods.")
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A setting of the operator.")
 @click.option("--now", metavar="RFC3339", help="The moment, with -f.  [default: this moment]")
@@ -116,6 +125,7 @@ def top(  # noqa: PLR0917  click hands over options by name
     paths: tuple[str, ...],
     catalog: str,
     live_prices: bool,
+    team_label: str,
     no_plan: bool,
     given: tuple[str, ...],
     now: str | None,
@@ -138,6 +148,7 @@ def top(  # noqa: PLR0917  click hands over options by name
         click.echo(_attribution() if attribution else _version())
         return
     values, options = _options(flags)
+    options = msgspec.structs.replace(options, team_label=team_label)
     settings = settings_of(given)
     if catalog:
         catalog_named(catalog)

@@ -15,7 +15,7 @@ import asyncio
 import hmac
 import logging
 from collections import deque
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib import resources
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Final, Protocol
@@ -24,7 +24,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
-from karpenter.console.state import ConsoleDocument, PlanSummary, encode
+from karpenter.console.state import ConsoleDocument, PlanSummary, console_costs, encode, snapshot_at
 from karpenter.console.whatif import pool_details, what_if
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ MOST_BODY: Final = 1024 * 1024
 _KEPT: Final = 500
 _QUEUED: Final = 200
 _BEAT: Final = 15.0
+_SAME: Final = timedelta(milliseconds=1)
+"""The page has times in milliseconds, and a document in microseconds."""
+
 _NAMES: Final = (LOOPBACK, "localhost", "[::1]")
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 
@@ -57,6 +60,10 @@ _HEADERS: Final = {
 
 class Unanswerable(Exception):  # noqa: N818  says what it is
     """A question that has no answer; the message is one sentence."""
+
+
+class _BadMoment(Exception):  # noqa: N818  says what it is
+    """A time that is none."""
 
 
 class ConsoleSource(Protocol):
@@ -186,6 +193,7 @@ class ConsoleServer:
         app.router.add_get("/{token}/events", self._events)
         app.router.add_get("/{token}/why", self._why)
         app.router.add_get("/{token}/pool", self._pool)
+        app.router.add_get("/{token}/costs", self._costs)
         app.router.add_post("/{token}/whatif", self._what_if)
         self._runner = web.AppRunner(
             app, access_log=None, logger=_log(), shutdown_timeout=0.5, handle_signals=False
@@ -225,6 +233,8 @@ class ConsoleServer:
         else:
             try:
                 response = await handler(request)
+            except _BadMoment as error:
+                response = _refused(400, str(error))
             except web.HTTPException as error:
                 response = _refused(error.status, error.reason)
         if not response.prepared:
@@ -280,6 +290,15 @@ class ConsoleServer:
 
         return await self._answer(request, details)
 
+    async def _costs(self, request: web.Request) -> web.Response:
+        """Answer what workloads cost at a moment; nothing needs to be decided for that."""
+        at = _moment(request)
+        document = self._source.document()
+        found = await asyncio.to_thread(
+            lambda: console_costs(snapshot_at(document, at and at + _SAME), document.team_label)
+        )
+        return web.Response(body=encode(found), content_type="application/json")
+
     async def _what_if(self, request: web.Request) -> web.Response:
         try:
             manifest = (await request.read()).decode()
@@ -289,11 +308,7 @@ class ConsoleServer:
 
     async def _answer(self, request: web.Request, ask: Callable[[Inquiry], msgspec.Struct]) -> web.Response:
         """Answer a question in a thread, one at a time: each may take as long as a decision."""
-        at = request.query.get("at", "")
-        try:
-            moment = msgspec.convert(at, datetime) if at else None
-        except msgspec.ValidationError:
-            return _refused(400, f"at: {at!r} is not a time such as 2026-01-31T09:00:00Z")
+        moment = _moment(request)
         async with self._asking:
             try:
                 inquiry = self._source.inquiry(moment)
@@ -301,6 +316,15 @@ class ConsoleServer:
             except Unanswerable as error:
                 return _refused(404, str(error))
         return web.Response(body=encode(found), content_type="application/json")
+
+
+def _moment(request: web.Request) -> datetime | None:
+    """Return the moment that is asked about; None for the last one."""
+    at = request.query.get("at", "")
+    try:
+        return msgspec.convert(at, datetime) if at else None
+    except msgspec.ValidationError:
+        raise _BadMoment(f"at: {at!r} is not a time such as 2026-01-31T09:00:00Z") from None
 
 
 def _log() -> logging.Logger:
