@@ -10,8 +10,10 @@ from click.testing import CliRunner
 
 from karpenter.api.manifests import render_documents
 from karpenter.cli import main
-from karpenter.cli.console import live_catalog, saved_plan
+from karpenter.cli.console import cluster_title, live_catalog, saved_plan
 from karpenter.cloud.catalogs.load import load_catalog
+from karpenter.kube.http import Endpoint, StaticCredentials, Trust
+from karpenter.kube.kubeconfig import Cluster
 from tests.unit.console.clusters import small_cluster
 from tests.unit.top.clusters import node, view
 from tests.unit.why.clusters import NOW, write_catalogue
@@ -115,3 +117,22 @@ def test_help_fits_80_columns() -> None:
 
     assert "karpenter console --record flight.jsonl" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("name", "context", "title"),
+    [
+        pytest.param("arn:aws:eks:us-west-2:1:cluster/blue", "admin", "blue", id="of an ARN its last part"),
+        pytest.param("blue", "admin", "blue", id="the name of the cluster rather than of the context"),
+        pytest.param("", "admin", "admin", id="the context where there is no name"),
+        pytest.param("", "", "this cluster", id="in a pod"),
+    ],
+)
+def test_the_title_is_the_name_of_the_cluster(name: str, context: str, title: str) -> None:
+    """The page is called what people call the cluster."""
+    endpoint = Endpoint(server="https://127.0.0.1", trust=Trust())
+    cluster = Cluster(
+        endpoint=endpoint, credentials=StaticCredentials(), context=context, name=name, namespace="default"
+    )
+
+    assert cluster_title(cluster) == title

@@ -98,7 +98,7 @@ def test_every_table_adds_up_to_the_bill(nodes: dict[str, CostNode], pods: list[
     found = allocate_costs(nodes, pods)
 
     for table in (found.namespaces, found.workloads, found.teams):
-        amounts = [each.monthly for each in (*table, found.overhead, found.idle)]
+        amounts = [*(each.monthly for each in table), found.overhead.monthly, found.idle.monthly]
         assert round(sum(amounts) * 100) == round(found.total.monthly * 100)
         assert min(amounts) >= 0
     assert abs(found.total.hourly - sum(node.hourly or 0.0 for node in nodes.values())) < 1e-5

@@ -168,7 +168,7 @@ export function showFeed(place, model, choose) {
   const items = rows.map((row) => make("li", {}, make("button", { type: "button", onclick: () => choose(row) },
     make("span", { class: "at" }, clock(row.time).slice(11, 19)),
     make("span", { class: `kind ${row.kind}`, "aria-label": row.kind }, SYMBOLS[row.kind]), ` ${row.title} `,
-    make("span", { class: row.hourly < 0 ? "good" : "" }, monthly(row)),
+    make("span", { class: row.hourly < 0 ? "amount good" : "amount" }, monthly(row)),
     make("span", { class: "why" }, row.because || ""))));
   place.replaceChildren(...(items.length ? items : [make("li", { class: "quiet" }, "None yet.")]));
 }
