@@ -16,7 +16,7 @@ from karpenter.core.model.resources import CPU, MEMORY, pod_requests, render_res
 from karpenter.core.model.selectors import EVERYTHING, Selector
 from karpenter.core.state.cluster import ClusterView
 from karpenter.core.state.pod import is_active, is_owned_by_daemonset
-from karpenter.top.advice import Advice, LastDecision, PendingPod, pending_pods
+from karpenter.top.advice import Advice, LastDecision
 from karpenter.top.model import (
     ClusterTotals,
     NodeRow,
@@ -27,6 +27,7 @@ from karpenter.top.model import (
     totals,
     waiting_pods,
 )
+from karpenter.top.pending import PendingPod, pending_pods
 from karpenter.top.table import DEFAULT_STYLE
 from karpenter.why.costs import (
     DEFAULT_TEAM_LABEL,

@@ -251,14 +251,29 @@ class TableData(msgspec.Struct, frozen=True):
     def table(self, width: int, *, heading: bool = True) -> RenderableType:
         return fitted(self.columns, self.rows, width, heading=heading)
 
-    def pages(self, width: int, room: int) -> list[TableData]:
-        """Return the tables that its rows make, each with no more lines than there is room for."""
+    def heights(self, width: int) -> list[int]:
+        """Return how many lines each row takes."""
         widths = fit(self.columns, self.rows, width)
         folded = [place for place, column in enumerate(self.columns) if column.least and not column.cut]
+        return [
+            max(
+                [
+                    1,
+                    *(
+                        len(wrap(str(row[i]), widths[i]))
+                        for i in folded
+                        if widths[i] and not _is_drawn(row[i])
+                    ),
+                ]
+            )
+            for row in self.rows
+        ]
+
+    def pages(self, width: int, room: int) -> list[TableData]:
+        """Return the tables that its rows make, each with no more lines than there is room for."""
         found: list[list[tuple[Cell, ...]]] = [[]]
         left = room
-        for row in self.rows:
-            height = max([1, *(len(wrap(str(row[i]), widths[i])) for i in folded if widths[i])])
+        for row, height in zip(self.rows, self.heights(width), strict=True):
             if height > left and found[-1]:
                 found.append([])
                 left = room
