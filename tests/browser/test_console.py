@@ -487,6 +487,7 @@ async def test_a_live_cluster_moves(tmp_path: Path) -> None:
             await tab.run("karpenterConsole.open('money')")
             assert await tab.until("document.querySelectorAll('#view-money .card').length") == 7
             await tab.until("document.querySelectorAll('#costs tbody tr').length > 4")
+            await tab.size(1280, 980)
             await picture(tab, "console-money.png")
             assert not tab.problems
 

@@ -469,6 +469,7 @@ def console_costs(snapshot: Snapshot, team_label: str) -> CostAllocation:
     nodes = {
         name: CostNode(each.price, each.cpu, each.memory, each.gpus)
         for name, each in snapshot.machines.items()
+        if each.state != LAUNCHING  # there is no machine yet
     }
     pods = (
         CostPod(each.machine, each.workload, each.team, each.cpu, each.memory, each.gpus, each.daemon)

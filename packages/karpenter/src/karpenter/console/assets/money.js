@@ -73,7 +73,7 @@ export class Money {
       card("Overhead", costs ? dollars(costs.overhead.monthly) : "…", `a month for DaemonSets${costs ? share(costs.overhead.hourly) : ""}`),
       card("Next saving", plan ? dollars(plan.saving * HOURS_A_MONTH) : "not known", "a month, by the next decision"),
       card("Least possible", plan && plan.bound != null ? dollars(plan.bound * HOURS_A_MONTH) : "not known",
-        plan && plan.bound ? `a month; the bill is ${percent(plan.hourly / plan.bound - 1)} above it at most` : "a month, proven"),
+        plan && plan.bound ? `a month; the bill is ${percent(plan.hourly / plan.bound - 1)} above it at most` : "a month that any plan must cost"),
       card("Spot", bill.hourly ? percent(bill.spot / bill.hourly) : percent(0), `of the bill; saves ${dollars(saves * HOURS_A_MONTH)} a month`),
       planned ? "" : card("Saved", dollars(taken * HOURS_A_MONTH), "a month, by decisions that were carried out"));
   }
