@@ -40,6 +40,8 @@ def test_a_removal_is_one_row() -> None:
     log.hear(event("DisruptionTerminating", "Node", "node-m", "Disrupting Node: Empty", 1), there)
     log.hear(event("DisruptionTerminating", "NodeClaim", "m", "Disrupting NodeClaim: Empty", 1), there)
     log.follow(there, leaving, NOON + 2 * SECOND)
+    transition = "Status condition transitioned: InstanceTerminating is True (InstanceTerminating)."
+    log.hear(event("InstanceTerminating", "NodeClaim", "m", transition, 5), leaving)
     log.follow(leaving, cluster(), NOON + 9 * SECOND)
 
     (row,) = log.rows

@@ -50,6 +50,7 @@ _REMOVALS: Final = frozenset({"ConsolidationApproved", "DisruptionTerminating", 
 LIVE_EVENTS: Final = EVENTS | _LAUNCHES | _REMOVALS | {_REFUSED}
 """Likewise of a live cluster, whose decisions are told by Events alone."""
 
+_TRANSITION: Final = "Status condition transitioned: "
 _SHOWN_PODS: Final = 50
 _FILLING: Final = timedelta(minutes=3)
 """How long the pods of a new machine are counted."""
@@ -108,7 +109,7 @@ class DecisionLog:
             if key not in self._rows:
                 self._put(_removal(key, name, snapshot.machines.get(name), event.at))
             self._because(key, event.message)
-        elif event.reason in EVENTS:
+        elif has_row(event.reason, event.message):
             # A machine's Event is published for its Node and for its NodeClaim.
             key = f"{event.reason}/{name}/{event.message}"
             row = event_row(event.at, event.reason, f"{event.kind}/{event.name}", event.message)
@@ -227,6 +228,11 @@ def refused_row(at: datetime, workload: str, message: str, pods: Sequence[str]) 
         moved=len(pods),
         pods=tuple(pods[:_SHOWN_PODS]),
     )
+
+
+def has_row(reason: str, message: str) -> bool:
+    """Whether an Event has a row; InstanceTerminating is also a condition of every NodeClaim that ends."""
+    return reason in EVENTS and not message.startswith(_TRANSITION)
 
 
 def event_row(at: datetime, reason: str, about: str, message: str) -> ConsoleDecision:

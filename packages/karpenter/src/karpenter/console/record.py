@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.console.decisions import EVENTS, alike, command_row, event_row, refused_row
+from karpenter.console.decisions import alike, command_row, event_row, has_row, refused_row
 from karpenter.console.state import (
     ConsoleDecision,
     ConsoleDocument,
@@ -225,7 +225,7 @@ class _RecordReader:
             return
         self._look(line.at)
         about, _, reason = line.about.rpartition(" ")
-        if line.effect == Announce.__name__ and reason in EVENTS:
+        if line.effect == Announce.__name__ and has_row(reason, line.because):
             self.decisions.append(event_row(line.at, reason, about, line.because))
 
 
