@@ -53,11 +53,21 @@ def test_a_launch_counts_the_pods_that_come() -> None:
     """A new machine is a row with its price; the pods that come to it are counted there."""
     log, new = DecisionLog(), machine("m", "joining")
     log.hear(event("DisruptionLaunching", "NodeClaim", "m", "as a replacement"), cluster())
-    log.follow(cluster(), cluster(new), NOON)
+    bare = cluster(machine("m", "launching", price=None))
+    log.follow(cluster(), bare, NOON - SECOND)
+    log.follow(bare, cluster(new), NOON)
     log.follow(cluster(new), cluster(machine("m"), pods=pods("m", "a", "b")), NOON + 60 * SECOND)
 
     (row,) = log.rows
     assert (row.kind, row.hourly, row.moved, row.because) == ("provision", 0.1, 2, "as a replacement")
+
+
+def test_a_price_is_no_launch() -> None:
+    """A machine that has a price since the price list has changed was not launched now."""
+    log = DecisionLog()
+    log.follow(cluster(machine("m", price=None)), cluster(machine("m")), NOON)
+
+    assert not log.rows
 
 
 def test_pods_without_a_place_are_one_row_for_each_workload() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.console.state import DISRUPTING, ConsoleDecision, ConsoleMachine, Snapshot
+from karpenter.console.state import DISRUPTING, LAUNCHING, ConsoleDecision, ConsoleMachine, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -82,7 +82,9 @@ class DecisionLog:
         """Take in what changed between two snapshots: machines that came, leave, or are gone."""
         for name, machine in after.machines.items():
             was = before.machines.get(name)
-            if machine.claim and machine.price is not None and (was is None or was.price is None):
+            # Another price list may price a machine that has long been there.
+            is_new = was is None or (was.price is None and was.state == LAUNCHING)
+            if machine.claim and machine.price is not None and is_new:
                 self._launched(machine, at)
             if machine.state == DISRUPTING and (was is None or was.state != DISRUPTING):
                 self._removed(machine, after, at)
