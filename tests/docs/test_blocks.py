@@ -75,7 +75,7 @@ ELSEWHERE: Final = (
     (r"^karpenter catalog refresh", "asks AWS: tests/unit/cli/test_catalog.py"),
     (r"^karpenter doctor .*--region", "an account: tests/integration/test_doctor.py"),
     (r"--at 2026-01-31T09:00:00Z", "a pod of the reader: tests/unit/cli/test_why.py"),
-    (r"karpenter plan \[-f PATH", "a synopsis"),
+    (r"karpenter plan \[PATH", "a synopsis"),
     (r"^karpenter simulate .*--provider aws", "tests/integration/test_simulation_aws.py"),
 )
 """Lines that are not run here, and why or where they are."""

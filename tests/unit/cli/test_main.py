@@ -221,3 +221,22 @@ def test_a_terminal_without_unicode_gets_question_marks() -> None:
     stream.flush()
 
     assert written.getvalue() == b"a ? b"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("run", "--cloud-provider", "elsewhere"), id="as settings call it"),
+        pytest.param(("run", "--cloud-provider=elsewhere"), id="with an equals sign"),
+        pytest.param(("run", "--provider", "elsewhere"), id="as other commands call it"),
+    ],
+)
+def test_an_option_has_the_names_of_other_commands(words: tuple[str, ...]) -> None:
+    """What one command calls --provider and another --cloud-provider, both take by both names."""
+    assert "hint: --provider is one of" in run(*words).stderr
+
+
+def test_names_of_options_in_groups() -> None:
+    """A subcommand takes them, too; what comes after two dashes is no option."""
+    assert "No such option" not in run("definition", "render", "missing", "--cluster", "blue").stderr
+    assert "error: --cluster: No such file" in run("definition", "render", "--", "--cluster").stderr

@@ -84,6 +84,10 @@ COMMANDS: dict[str, CommandEntry] = {
 }
 
 
+_SAME = (("--provider", "--cloud-provider"), ("--cluster", "--cluster-name"), ("--old", "--from"))
+SAME_OPTIONS = {name: other for pair in _SAME for name, other in (pair, pair[::-1])}
+"""Names of options that mean the same: a command that has one of them also takes the other."""
+
 GROUP = "karpenter.commands"
 """The entry-point group in which ``karpenter-local`` names its commands."""
 
@@ -172,7 +176,8 @@ class LazyGroup(click.Group):
             close = difflib.get_close_matches(args[0], COMMANDS, n=1)
             meant = f"did you mean {close[0]}?" if close else "karpenter --help lists the commands"
             raise CommandError(f"there is no command {args[0]!r}", hint=meant)
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, _in_one_spelling(command, rest, ctx) if command is not None else rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands in help, without loading any."""
@@ -212,6 +217,26 @@ class LazyGroup(click.Group):
             if missing is None:
                 raise
             raise missing from error
+
+
+def _in_one_spelling(command: click.Command, args: list[str], ctx: click.Context) -> list[str]:
+    """Return the arguments of a command with the names of its options, where other commands have another."""
+    words = iter(args)
+    while isinstance(command, click.Group):
+        named = next((each for each in words if not each.startswith("-")), None)
+        found = command.get_command(ctx, named) if named is not None else None
+        if found is None:
+            return args
+        command = found
+    known = {name for each in command.params for name in each.opts}
+    told: list[str] = []
+    for number, each in enumerate(args):
+        if each == "--":
+            return told + args[number:]
+        name, equals, value = each.partition("=")
+        other = SAME_OPTIONS.get(name, "")
+        told.append(f"{other}{equals}{value}" if name not in known and other in known else each)
+    return told
 
 
 def _write_no_more() -> None:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from karpenter.base.text import printable
-from karpenter.cli.errors import CommandError, notes, progress
+from karpenter.cli.errors import CommandError, progress
 from karpenter.cli.files import files_option
+from karpenter.cli.options import catalog_option, cluster_options, now_option, settings_option
 from karpenter.cli.output import Output, output_option_with, render
-from karpenter.cli.plan import catalog_named, live_cluster, moment_of, settings_of
 from karpenter.cli.planning.decision import DecisionSettings, decide, decision_settings
-from karpenter.cli.planning.input import read_input
+from karpenter.cli.session import moment_of, open_session, settings_of
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.provisioning.provisioner import ProvisioningDecision, ProvisioningSettings
 from karpenter.core.scheduling.build.build import overlaid_catalog
@@ -57,12 +57,9 @@ _WIDTH: Final = 80
     "  karpenter why pod/web-1 --record flight.jsonl --at 2026-01-31T09:00:00Z"
 )
 @click.argument("words", nargs=-1, required=True, metavar="KIND/NAME")
-@files_option(required=False, text="The cluster, or what would be applied to a live one")
+@files_option(required=False, text="The cluster, or what would be applied to a live one", alone=True)
 @click.option("-n", "--namespace", default="", metavar="NAME", help="The namespace of the pod.")
-@click.option(
-    "--context", default="", metavar="NAME", help="Read the live cluster of this context of the kubeconfig."
-)
-@click.option("--kubeconfig", default="", metavar="FILE", help="Read the live cluster of this kubeconfig.")
+@cluster_options
 @click.option(
     "--record",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -70,17 +67,9 @@ _WIDTH: Final = 80
     help="Read the cluster from this flight record.",
 )
 @click.option("--at", metavar="RFC3339", help="The moment of the record.  [default: its last decision]")
-@click.option(
-    "--catalog", default="kwok", show_default=True, metavar="FILE|NAME", help="The instance types on sale."
-)
-@click.option("--now", metavar="RFC3339", help="The moment of the decision.  [default: this moment]")
-@click.option(
-    "--set",
-    "given",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A setting of the operator, such as feature-gates=NodeRepair=true. May be repeated.",
-)
+@catalog_option
+@now_option
+@settings_option
 @output_option_with("text", "json")
 def why(  # noqa: PLR0917  click hands over options by name
     words: tuple[str, ...],
@@ -111,24 +100,18 @@ def why(  # noqa: PLR0917  click hands over options by name
         raise CommandError("--record: cannot be combined with -f, --context or --kubeconfig")
     if at is not None and record is None:
         raise CommandError("--at: needs --record", hint="for manifests or a live cluster use --now")
-    if record is None and not (paths or context or kubeconfig):
-        raise CommandError(
-            "no cluster to ask about",
-            hint="give manifests with -f, a live cluster with --context, or a flight record with --record",
-        )
-    settings = settings_of(given)
     if record is not None:
+        settings = settings_of(given) if given else None
         moment = moment_of(at, "--at") if at is not None else None
         with progress("reading the record"):
-            inquiry = recorded_inquiry(record, moment, settings if given else None)
+            inquiry = recorded_inquiry(record, moment, settings)
     else:
-        types, moment = catalog_named(catalog), moment_of(now)
-        with progress("reading the cluster"):
-            found = read_input(paths, live_cluster(paths, kubeconfig, context))
-        if found.problems:
-            raise CommandError(*found.problems)
-        notes(found.skipped)
-        inquiry = inquiry_of(found.view, types, settings, moment)
+        moment = moment_of(now)
+        with progress("reading the cluster") as doing:
+            session = open_session(
+                paths, kubeconfig=kubeconfig, context=context, catalog=catalog, given=given, tell=doing
+            )
+        inquiry = inquiry_of(session.view, session.catalog, session.settings, moment)
     with progress("deciding, once for each change that could help"):
         answer = explained(inquiry, kind, name, namespace)
     click.echo(_text(answer) if output.form == "text" else render(answer, output.form), nl=False)

@@ -18,8 +18,10 @@ from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData, Boots
 from karpenter.cloud.aws.amifamily.bootstrap.nodeadm import script_problem
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import render_user_data
 from karpenter.cloud.aws.amifamily.family import family_of
+from karpenter.cloud.catalogs.ec2.data import region_of_zone
 from karpenter.doctor.facts import (
     DoctorFacts,
+    KindDenied,
     at,
     list_at,
     mapping_at,
@@ -28,7 +30,7 @@ from karpenter.doctor.facts import (
     text_at,
     texts_at,
 )
-from karpenter.doctor.labels import matching_types, region_of, value_problem, zones_in
+from karpenter.doctor.labels import matching_types, value_problem, zones_in
 from karpenter.doctor.network import zones_of
 from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorRule, Symptom, listed, on
 
@@ -127,7 +129,7 @@ def wrong_values(document: Document, requirement: dict[str, Any], field: str) ->
 def _zone_unknown(facts: DoctorFacts) -> Iterator[Symptom]:
     for pool in ec2_pools(facts):
         named = sorted(zones_of(pool))
-        regions = {region_of(zone) for zone in named} - {""}
+        regions = {region_of_zone(zone) for zone in named} - {""}
         region = facts.region or (regions.pop() if len(regions) == 1 else "")
         known = set(facts.aws.zones or ()) or zones_in(region)
         # Local zones and wavelength zones are opted into, and only the account knows them.
@@ -147,7 +149,7 @@ def _zone_unknown(facts: DoctorFacts) -> Iterator[Symptom]:
 
 def _is_local(zone: str) -> bool:
     """Return whether a zone is named as a local zone or a wavelength zone, such as us-west-2-lax-1a."""
-    return zone.removeprefix(region_of(zone)).startswith("-")
+    return zone.removeprefix(region_of_zone(zone)).startswith("-")
 
 
 def _empty(facts: DoctorFacts) -> Iterator[Symptom]:
@@ -168,6 +170,8 @@ def _class_missing(facts: DoctorFacts) -> Iterator[Symptom]:
         found = mapping_at(pool.plain, "spec.template.spec.nodeClassRef")
         wanted = tuple(text_at(found, key) for key in ("group", "kind", "name"))
         if all(wanted) and wanted not in there:
+            if wanted[1] in facts.denied:
+                raise KindDenied(wanted[1])
             yield on(
                 pool,
                 f"{wanted[1]} {wanted[2]} is not {'there' if facts.live else 'among the manifests'}",

@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from random import Random
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 import structlog
@@ -195,6 +195,9 @@ _TURN: ContextVar[_Turn | None] = ContextVar("_TURN", default=None)
 class _VersionInfo(msgspec.Struct, frozen=True):
     major: str
     minor: str
+
+
+_VERSION: Final = Request(method="GET", path="/version", headers=(("accept", "application/json"),))
 
 
 class Client:
@@ -476,9 +479,22 @@ class Client:
             await asyncio.sleep(wait)
             attempt += 1
 
+    async def ping(self, *, within: float) -> None:
+        """
+        Ask the server for its version, once.
+
+        Raises:
+            KubeError: no answer came within so many seconds, or it refuses.
+        """
+        try:
+            async with asyncio.timeout(within):
+                await self._send_once(_VERSION)
+        except TimeoutError:
+            raise Unreachable(f"no answer within {within:g} s", request=_VERSION) from None
+
     async def server_version(self) -> str:
         """Return the Kubernetes version of the API server, such as ``1.33``."""
-        request = Request(method="GET", path="/version", headers=(("accept", "application/json"),))
+        request = _VERSION
         response = await self.send(request)
         try:
             found = msgspec.json.decode(response.body, type=_VersionInfo)

@@ -34,7 +34,6 @@ from karpenter.cloud.cloudprovider import (
     SingletonController,
 )
 from karpenter.cloud.metrics import MeasuredProvider
-from karpenter.controllers import informer
 from karpenter.controllers.capacitybuffer import CapacityBufferController
 from karpenter.controllers.controller import (
     ClusterStateMetrics,
@@ -86,6 +85,7 @@ from karpenter.kube.client import Client, Kind
 from karpenter.kube.errors import KubeError
 from karpenter.kube.recorder import Recorder
 from karpenter.kube.rest import Request, untyped
+from karpenter.operator.kinds import watched_kinds
 from karpenter.operator.options import (
     COMMON,
     EVICTION,
@@ -286,7 +286,7 @@ class Operator:
         self.watches = Watches(
             parts.client,
             self.store if self.shadow is None else self.shadow.real,
-            kinds=self._kinds(),
+            kinds=watched_kinds(self.parts.settings),
             classes=await class_targets(parts.client, parts.cloud.node_classes),
             chance=parts.chance,
         )
@@ -351,20 +351,6 @@ class Operator:
     def running(self) -> tuple[str, ...]:
         """The names of the tasks that run."""
         return self._supervisor.running
-
-    def _kinds(self) -> Iterable[type[Resource]]:
-        settings = self.parts.settings
-        yield from informer.ALWAYS
-        if settings.scheduler_config:
-            yield from informer.FOR_SPREAD
-        if not settings.ignore_dra_requests:
-            yield from informer.FOR_DEVICES
-        if settings.gate("CapacityBuffer"):
-            yield from informer.FOR_BUFFERS
-        if settings.gate("NodeOverlay"):
-            yield from informer.FOR_OVERLAYS
-        if settings.surge_before_evict:
-            yield from informer.FOR_SURGE
 
     def _make_controllers(self) -> None:
         assert self.watches is not None
@@ -460,7 +446,9 @@ class Operator:
         """Create the metrics controllers; most of them can be disabled by a setting."""
         parts, store, metrics, clock = self.parts, self.store, self.metrics, self.parts.clock
         parts.client.listener = client_request_metrics(metrics, parts.client.host)
-        state = ClusterStateMetrics(store, metrics, clock, self.provisioner)
+        assert self.watches is not None
+        watches = self.watches
+        state = ClusterStateMetrics(store, metrics, clock, self.provisioner, lambda: watches.lost_at)
         store.subscribe(state.hear)
         if parts.settings.disable_cluster_state_observability:
             return

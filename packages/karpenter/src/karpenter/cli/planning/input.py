@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from karpenter.api.nodepool import NodePool
+    from karpenter.session.live import LiveCluster
 
 
 _AMOUNTS: Final = re.compile(rb'"(?:%s)"\s*:\s*(\{[^{}]*(?:\}|\{))' % "|".join(sorted(COUNTING)).encode())
@@ -241,13 +242,6 @@ def _node_class(document: Document) -> NodeClass | None:
     except msgspec.ValidationError as error:
         problem = str(error)
         raise InvalidObject(subject=document.subject, field="status.conditions", problem=problem) from None
-    plain = {**document.plain, "status": {"conditions": [to_plain(each) for each in conditions]}}
+    told = status if isinstance(status, dict) else {}
+    plain = {**document.plain, "status": {**told, "conditions": [to_plain(each) for each in conditions]}}
     return node_class_of(plain, version.partition("/")[0], kind)
-
-
-class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cluster holds, and what of it could not be read."""
-
-    objects: tuple[Any, ...] = ()
-    classes: tuple[NodeClass, ...] = ()
-    skipped: tuple[str, ...] = ()

@@ -109,6 +109,9 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     public_ipv4: bool = False
     """Whether its machines have a public address."""
 
+    zones: tuple[str, ...] = ()
+    """Those of its subnets; none where they have not been looked for."""
+
 
 def node_class(item: Any, group: str, kind: str) -> NodeClass:
     """Return the fields of a node class that the core reads, from a struct or a dictionary."""
