@@ -77,3 +77,8 @@ def test_a_gated_pod_says_what_it_waits_for(tmp_path: Path) -> None:
     (found,) = decided([clusters.pool(), clusters.pod("a", schedulingGates=[{"name": "quota"}])], tmp_path)
 
     assert "scheduling gates go: quota" in found.cause
+
+
+def test_a_pod_that_runs_without_a_node_does_not_wait() -> None:
+    """The pod of an operator that runs beside the cluster has no node, and waits for none."""
+    assert not pending_pods(view(pod("karpenter", phase="Running")), None)

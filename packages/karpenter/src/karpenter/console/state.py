@@ -296,7 +296,7 @@ class SnapshotBuilder:
         for claim in view.claims.values():
             if not claim.status.provider_id:
                 machines[claim.name] = self._machine(claim.name, claim, catalog)
-        pods = {key: self._pod(pod, keys, view) for key, pod in view.pods.items() if not is_terminal(pod)}
+        pods = {key: self._pod(pod, keys, view) for key, pod in view.pods.items() if _is_drawn(pod)}
         self._machines = {name: self._machines[name] for name in machines}
         self._pods = {key: self._pods[key] for key in pods}
         used = pool_usage(nodes)
@@ -356,6 +356,11 @@ def spot_saves(labels: Mapping[str, str], price: float | None, kind: InstanceTyp
     zone = labels.get(ZONE)
     full = [each.price for each in kind.offerings if each.zone == zone and each.capacity_type == ON_DEMAND]
     return round(max(min(full, default=price) - price, 0.0), 6)
+
+
+def _is_drawn(pod: Pod) -> bool:
+    """Whether a pod is on a machine or waits; that of an operator on a laptop runs without a node."""
+    return not is_terminal(pod) and (bool(pod.spec.node_name) or pod.status.phase != "Running")
 
 
 def _is_early(node: StateNode) -> bool:

@@ -23,7 +23,7 @@ export function layoutMap(model, width, height) {
   for (const stretch of [0.35, 0.6, 1, 1.6, 2.6, 4.2, 1]) {
     const found = laidOut(model, stretch, narrow, line);
     const scale = Math.min(width / found.width, height / found.height);
-    line = Math.min(Math.max(16 / scale, 16), 90);
+    line = Math.min(Math.max(16 / scale, 6), 90);
     const again = laidOut(model, stretch, narrow, line);
     const fits = Math.min(width / again.width, height / again.height);
     if (fits > most * 1.02) {

@@ -361,7 +361,7 @@ export class ClusterMap {
 
   paintHeads() {
     const { color, view, layout } = this;
-    const size = Math.min(Math.max(12 / view.scale, 11), 60);
+    const size = Math.min(13 / view.scale, 60);
     for (const column of layout.columns) {
       this.ending(column.name || "launching", column.x, layout.head - 8, size, column.w, color.text);
     }
