@@ -4,8 +4,9 @@ import pytest
 
 from karpenter.cli.session import told_settings
 from karpenter.operator.options import SettingError
-from karpenter.session.installation import Installation, settings_in_force
+from karpenter.session.installation import Installation, find_installation, settings_in_force
 from karpenter.session.live import RunningOperator
+from tests.unit.changeover.objects import deployment
 
 
 def told(installation: Installation, problem: str = "", **given: str) -> list[str]:
@@ -87,3 +88,14 @@ def test_what_is_given_must_be_right() -> None:
     """A setting that was typed wrongly is refused, whatever the operator has."""
     with pytest.raises(SettingError, match="there is no setting 'colour'"):
         settings_in_force(operator(), {"colour": "green"})
+
+
+@pytest.mark.parametrize("aside", ["shadow", "scaled to nothing"])
+def test_the_operator_is_the_one_that_decides(aside: str) -> None:
+    """A shadow beside Karpenter, or an old Deployment without replicas, is not whose settings hold."""
+    other = deployment(environment={"SHADOW": "true"} if aside == "shadow" else {})
+    other["metadata"] = {**other["metadata"], "name": "another"}
+    other["spec"]["replicas"] = 0 if aside == "scaled to nothing" else 1
+
+    assert find_installation([other, deployment()]).deployment == "karpenter"
+    assert find_installation([other]).deployment == "another"

@@ -8,6 +8,7 @@ texts; ``operator.options`` parses and checks them.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
@@ -20,6 +21,7 @@ from karpenter.cli.errors import CommandError
 
 _ENDINGS = frozenset({".yaml", ".yml", ".json"})
 _LARGEST = 1024 * 1024 * 1024
+_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://")
 _ANY: Final = "FILE|DIR|-"
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,6 +44,10 @@ def read_texts(paths: Iterable[str]) -> Iterator[SourceText]:
     for path in paths:
         if path == "-":
             yield SourceText("stdin", _decode(sys.stdin.buffer.read(), "stdin"))
+        elif _ADDRESS.match(path):
+            raise CommandError(
+                f"{path}: is an address, and only files are read", hint=_piped(f"curl -fsSL {path}")
+            )
         elif Path(path).is_dir():
             yield from _folder(Path(path))
         else:
@@ -52,8 +58,22 @@ def _folder(folder: Path) -> Iterator[SourceText]:
     found = sorted(path for path in folder.rglob("*") if path.suffix in _ENDINGS and path.is_file())
     if not found:
         raise CommandError(f"{folder}: no file here ends with .yaml, .yml or .json")
+    chart = next((path.parent for path in found if _is_chart(path)), None)
+    if chart is not None:
+        problem = f"{chart}: is a Helm chart, whose templates are not manifests yet"
+        raise CommandError(problem, hint=_piped(f"helm template {chart}"))
     for path in found:
         yield _file(path)
+
+
+def _is_chart(path: Path) -> bool:
+    return path.name == "Chart.yaml" and (path.parent / "templates").is_dir()
+
+
+def _piped(command: str) -> str:
+    """Return how the command that runs reads what another one prints."""
+    context = click.get_current_context(silent=True)
+    return f"{command} | {context.command_path if context is not None else 'karpenter plan'} -f -"
 
 
 def _file(path: Path) -> SourceText:

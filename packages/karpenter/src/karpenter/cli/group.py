@@ -13,7 +13,8 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from errno import ENOSPC
 from importlib import metadata
 from pathlib import Path
@@ -194,9 +195,6 @@ class LazyGroup(click.Group):
         write_what_can_be_encoded(sys.stdout, sys.stderr)
         try:
             return super().main(args, *arguments, **options)
-        except BrokenPipeError:
-            _write_no_more()
-            sys.exit(_PIPE_CLOSED)
         except OSError as error:
             if error.errno != ENOSPC:
                 raise
@@ -204,10 +202,20 @@ class LazyGroup(click.Group):
             click.echo(f"error: what the command prints cannot be written: {error.strerror}", err=True)
             sys.exit(UNUSABLE)
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the arguments, and print the help of the group where that is asked for."""
+        with _exit_when_the_pipe_closes():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; an object that cannot be read is one line, not a traceback."""
         try:
-            return super().invoke(ctx)
+            with _exit_when_the_pipe_closes():
+                found = super().invoke(ctx)
+                sys.stdout.flush()  # what is left would be lost without an error when Python exits
+                return found
         except InvalidObject as error:
             raise CommandError(str(error)) from error
         except KeyboardInterrupt:
@@ -225,8 +233,10 @@ def _in_one_spelling(command: click.Command, args: list[str], ctx: click.Context
     while isinstance(command, click.Group):
         named = next((each for each in words if not each.startswith("-")), None)
         found = command.get_command(ctx, named) if named is not None else None
-        if found is None:
+        if found is None and not command.invoke_without_command:
             return args
+        if found is None:
+            break
         command = found
     known = {name for each in command.params for name in each.opts}
     told: list[str] = []
@@ -237,6 +247,16 @@ def _in_one_spelling(command: click.Command, args: list[str], ctx: click.Context
         other = SAME_OPTIONS.get(name, "")
         told.append(f"{other}{equals}{value}" if name not in known and other in known else each)
     return told
+
+
+@contextmanager
+def _exit_when_the_pipe_closes() -> Iterator[None]:
+    """Exit as a program does that a shell has told of the end of its reader; click would exit with 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        _write_no_more()
+        sys.exit(_PIPE_CLOSED)
 
 
 def _write_no_more() -> None:
@@ -262,11 +282,11 @@ def _from_local(name: str) -> Any:
         return point.load()
     raise CommandError(
         f"karpenter {name} is part of the distribution karpenter-local, which is not installed here",
-        hint=_install_local(),
+        hint=how_to_install_local(),
     )
 
 
-def _install_local() -> str:
+def how_to_install_local() -> str:
     """Return the command that installs ``karpenter-local`` beside this installation."""
     text = metadata.distribution("karpenter").read_text("direct_url.json") or "{}"
     url = urlsplit(str(json.loads(text).get("url", "")))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from karpenter.api.cluster import Event
 from karpenter.cli.cluster import run_quietly, told_in_one_sentence
 from karpenter.cli.errors import CommandError, note, notes
 from karpenter.cli.files import named_values
@@ -16,6 +17,7 @@ from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
 from karpenter.cloud.catalogs.load import AWS, load_catalog
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.state.cluster import ClusterView
+from karpenter.doctor.objects import ObjectFinding
 from karpenter.kube.errors import NotConfigured
 from karpenter.operator.options import SettingError, Settings, parse_settings
 from karpenter.session.catalog import CatalogUnclear, chosen_catalog, suited_catalog
@@ -23,6 +25,7 @@ from karpenter.session.catalog import CatalogUnclear, chosen_catalog, suited_cat
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from karpenter.cli.planning.autoscaling import Bound
     from karpenter.session.live import LiveCluster, RunningOperator
 
 
@@ -42,6 +45,15 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     """The context, or the files."""
 
+    live: bool
+    """Whether it is a live cluster, with or without manifests that would be applied to it."""
+
+    events: tuple[Event, ...] = ()
+    """Events of launches that failed; of files, all that they hold."""
+
+    findings: tuple[ObjectFinding, ...] = ()
+    """What is wrong with NodePools and node classes and changes which machines are launched."""
+
 
 def open_session(
     paths: tuple[str, ...],
@@ -50,6 +62,7 @@ def open_session(
     context: str = "",
     catalog: str = "",
     given: tuple[str, ...] = (),
+    hpa: Bound = "min",
     tell: Callable[[str], None],
 ) -> Session:
     """
@@ -67,13 +80,21 @@ def open_session(
     if kubeconfig or context or not paths:
         tell("reading the cluster")
         title, live, settings = read_cluster(kubeconfig, context, given)
-    found = read_input(paths, live, tell=tell)
+    found = read_input(paths, live, hpa=hpa, tell=tell)
     if found.problems:
         raise CommandError(*found.problems)
     notes(found.skipped)
     host = live.host if live is not None else ""
     types = catalog_for(found.view, catalog, live=live is not None, host=host)
-    return Session(view=found.view, catalog=types, settings=settings, title=title)
+    return Session(
+        view=found.view,
+        catalog=types,
+        settings=settings,
+        title=title,
+        live=live is not None,
+        events=found.events,
+        findings=found.findings,
+    )
 
 
 def read_cluster(kubeconfig: str, context: str, given: tuple[str, ...]) -> tuple[str, LiveCluster, Settings]:

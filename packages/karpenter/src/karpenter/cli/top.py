@@ -276,7 +276,7 @@ def _check_screen() -> None:
             raise
         raise CommandError(
             "the screen needs textual, which is not installed here",
-            hint="pip install 'karpenter[top]', or print once with --once",
+            hint="pip install textual, or print once with --once",
         ) from None
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandError(
@@ -285,11 +285,10 @@ def _check_screen() -> None:
 
 
 def _print(snapshot: TopSnapshot, options: TopOptions) -> None:
-    from rich.console import Console  # noqa: PLC0415  as above
-
+    from karpenter.top.table import TextConsole  # noqa: PLC0415  as above
     from karpenter.top.text import whole_page  # noqa: PLC0415  as above
 
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = TextConsole()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PIPE
     console.print(whole_page(snapshot, options, console.width))

@@ -303,6 +303,19 @@ class Reconciler(Protocol):
         ...
 
 
+class ObjectReconciler(Reconciler, Protocol):
+    """Reconciles objects when something happens to them."""
+
+    @property
+    def kinds(self) -> tuple[type[Resource | NodeClass], ...]:
+        """The kinds of objects whose events wake it; docs/internals/controllers.md says why no others do."""
+        ...
+
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Return the keys to reconcile after an event."""
+        ...
+
+
 class SingletonReconciler(Protocol):
     """Reconciles everything at once, periodically."""
 
@@ -548,6 +561,8 @@ class ProviderReconciler:
 
     def __init__(self, controller: ObjectController, performer: Performer) -> None:
         self.name = controller.name
+        self.kinds = controller.kinds
+        self.wakes = controller.wakes
         self._controller = controller
         self._performer = performer
 

@@ -19,7 +19,8 @@ from karpenter.doctor.facts import DoctorFacts, Plain, at, list_at, mapping_at, 
 from karpenter.doctor.installation import tolerates
 from karpenter.doctor.labels import selecting_requirements, zones_in
 from karpenter.doctor.network import zones_of
-from karpenter.doctor.nodepools import ec2_pools, wrong_values
+from karpenter.doctor.nodepools import ec2_pools
+from karpenter.doctor.objects import wrong_values
 from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorRule, Symptom, listed, on
 
 if TYPE_CHECKING:

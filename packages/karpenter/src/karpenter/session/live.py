@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from karpenter.api.cluster import Event
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.kinds import ALL_KINDS
 from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.base.clock import SystemClock
 from karpenter.cloud.catalogs.ec2.volumes import node_class_of
+from karpenter.core.events import CAPACITY_FAILURE
 from karpenter.core.state.cluster import NodeClass, view_field
 from karpenter.kube.client import Client
-from karpenter.kube.errors import Forbidden
+from karpenter.kube.errors import Forbidden, KubeError
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
 from karpenter.kube.rest import Selection, target_of, untyped
@@ -81,6 +83,15 @@ class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
     skipped: tuple[str, ...] = ()
     host: str = ""
     """Where its API server is."""
+
+
+async def _capacity_failures(client: Client) -> tuple[Event, ...]:
+    """Return the Events of launches that failed for want of capacity; none where Events may not be read."""
+    try:
+        page = await client.list(Event, Selection(fields=f"reason={CAPACITY_FAILURE}"))
+    except KubeError:
+        return ()  # they only say what the catalogue cannot
+    return tuple(page.items)
 
 
 @asynccontextmanager
@@ -157,6 +168,7 @@ async def read_live(client: Client, settings: SettingsInForce) -> LiveCluster:
             classes += [node_class_of(item, kind.group, kind.name) for item in page.items]
         else:
             objects += page.items
+    objects += await _capacity_failures(client)
     return LiveCluster(
         objects=tuple(objects),
         classes=tuple(classes),
