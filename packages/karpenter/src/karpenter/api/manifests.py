@@ -37,6 +37,7 @@ from yaml.events import (
 from karpenter.api.block_yaml import BlockReader, NotBlockYAML, is_ordinary, split_documents
 from karpenter.api.kinds import KINDS
 from karpenter.api.meta import MAX_DEPTH, InvalidObject, Resource, convert, name_of
+from karpenter.base.text import escaped, is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -361,7 +362,8 @@ class _Dumper(yaml.CSafeDumper):
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar(f"{_TAG}str", text, style="|" if "\n" in text else None)
+    style = '"' if not is_plain(text) else "|" if "\n" in text else None
+    return dumper.represent_scalar(f"{_TAG}str", text, style=style)
 
 
 _Dumper.add_representer(str, _represent_text)
@@ -371,13 +373,15 @@ _Dumper.add_implicit_resolver(f"{_TAG}int", re.compile(rf"^(?:{_INT.pattern})$")
 
 def render_documents(documents: list[Any]) -> str:
     """Return plain data as YAML, one document each."""
-    return yaml.dump_all(
-        documents,
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        width=_LINE_WIDTH,
-        explicit_start=len(documents) > 1,
+    return escaped(
+        yaml.dump_all(
+            documents,
+            Dumper=_Dumper,
+            sort_keys=False,
+            allow_unicode=True,
+            width=_LINE_WIDTH,
+            explicit_start=len(documents) > 1,
+        )
     )
 
 

@@ -17,7 +17,7 @@ from karpenter.api.labels import ARCH, ON_DEMAND, OS, RESERVED, SPOT
 from karpenter.cli.errors import CommandError, note, telling
 from karpenter.cli.files import write_files
 from karpenter.cli.option_values import aws_region
-from karpenter.cli.output import Output, output_option, output_option_with, render, table
+from karpenter.cli.output import Output, echo, output_option, output_option_with, render, table
 from karpenter.cloud.catalogs.ec2.instancetypes import DEFAULT_REGION
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog, render_entries, render_json
 from karpenter.cloud.catalogs.load import AWS, KWOK, load_catalog
@@ -192,7 +192,7 @@ def list_(name: str | None, output: Output) -> None:
         return
     found = _load(name)
     if output.for_people:
-        click.echo(catalog_text(found))
+        echo(catalog_text(found))
     else:
         click.echo(render(catalog_data(found), output.form), nl=False)
 

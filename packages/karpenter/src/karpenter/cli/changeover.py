@@ -18,7 +18,7 @@ from karpenter.cli.cluster import run_quietly, told_in_one_sentence
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import SourceText, files_option, objects_in
 from karpenter.cli.options import catalog_option, cluster_options
-from karpenter.cli.output import Output, output_option_with, render
+from karpenter.cli.output import Output, echo, output_option_with, render
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
 from karpenter.cli.session import catalog_for, moment_of
@@ -110,9 +110,9 @@ def changeover(  # noqa: PLR0917  click hands over options by name
         case "json":
             click.echo(render({**msgspec.to_builtins(report), "churn": report.churn}, "json"), nl=False)
         case "markdown":
-            click.echo(report_markdown(report))
+            echo(report_markdown(report))
         case _:
-            click.echo(report_text(report))
+            echo(report_text(report))
     sys.exit(_CHURN if check and (report.churn or report.blocked) else 0)
 
 

@@ -15,7 +15,7 @@ from karpenter.cli.errors import note, notes, telling
 from karpenter.cli.files import write_files
 from karpenter.cli.option_values import label_pairs, page_url, release_name
 from karpenter.cli.options import cluster_options
-from karpenter.cli.output import Output, output_option_with, render
+from karpenter.cli.output import Output, echo, output_option_with, render
 from karpenter.dashboards.boards import DASHBOARDS
 from karpenter.dashboards.objects import (
     MONITORING,
@@ -171,7 +171,7 @@ def install_command(*, dry_run: bool, kubeconfig: str, context: str, output: Out
     else:
         for each in found:
             told = f"{each.result} (dry run)" if dry_run else each.result
-            click.echo(f"{each.kind.lower()}/{each.name} {told}")
+            echo(f"{each.kind.lower()}/{each.name} {told}")
     if any(each.result == "skipped" for each in found):
         note(f"note: the cluster does not serve {MONITORING}: metrics are not scraped and no alert fires")
         note("hint: karpenter dashboards render --write DIR writes a scrape config and a rule file")

@@ -17,7 +17,7 @@ from karpenter.api.validation.objects import check_object
 from karpenter.cli.errors import CommandError, note, notes, telling
 from karpenter.cli.files import SourceText, files_option, objects_in, one_path, read_texts
 from karpenter.cli.options import catalog_option, now_option
-from karpenter.cli.output import Output, output_option_with, render
+from karpenter.cli.output import Output, echo, output_option_with, render
 from karpenter.definition.model import read_definition
 from karpenter.definition.model import schema as definition_schema
 from karpenter.definition.objects import DefinitionError, import_definition, render_definition
@@ -236,5 +236,5 @@ def check_command(  # noqa: PLR0917  click hands over options by name
     if output.form == "json":
         click.echo(render(found, "json"), nl=False)
     else:
-        click.echo(text(found) if output.form == "text" else markdown(found))
+        echo(text(found) if output.form == "text" else markdown(found))
     sys.exit(1 if strict and found.is_hindered else 0)

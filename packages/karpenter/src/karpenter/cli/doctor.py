@@ -16,7 +16,7 @@ from karpenter.cli.cluster import cluster_refusal, run_quietly
 from karpenter.cli.errors import CommandError, note, notes, one_line, telling
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.option_values import aws_region
-from karpenter.cli.output import Output, output_option_with, render
+from karpenter.cli.output import Output, echo, output_option_with, render
 from karpenter.doctor.facts import DoctorFacts, LogText, PolicyText, TerraformBlock, cluster_name
 from karpenter.doctor.gather import LOG_LINES, Gathered, read_manifests
 from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorFinding
@@ -275,7 +275,7 @@ def _report(diagnosis: Diagnosis, output: Output) -> None:
     else:
         for each in diagnosis.findings:
             line = one_line(str(each))
-            click.echo(paragraph(each) if output.form == "text" else line)
+            echo(paragraph(each) if output.form == "text" else line)
     for skipped in diagnosis.skipped:
         text = f"not checked: {_counted(len(skipped.rules), 'rule')}, {skipped.reason}"
         note(textwrap.fill(one_line(text), WIDTH, subsequent_indent="  "))

@@ -24,7 +24,7 @@ from karpenter.cli.errors import CommandError, note, progress
 from karpenter.cli.files import read_texts
 from karpenter.cli.option_values import ami_alias, ec2_ids, version_name
 from karpenter.cli.options import cluster_options
-from karpenter.cli.output import Output, output_option_with, render
+from karpenter.cli.output import Output, echo, output_option_with, render
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -373,12 +373,12 @@ async def _look(
         click.echo(render(_data(plan, seen), "json"), nl=False)
     elif check:
         states = {"missing": "missing", "differs": "differs", "exists": "as planned"}
-        click.echo(survey_text(plan, seen, words=states))
-        click.echo("\nThe account and the cluster differ from the plan." if drift else "\nAll is as planned.")
+        echo(survey_text(plan, seen, words=states))
+        echo("\nThe account and the cluster differ from the plan." if drift else "\nAll is as planned.")
     elif plan.options.naming == "eksdemo":
-        click.echo(eksdemo_dry_run(plan, seen))
+        echo(eksdemo_dry_run(plan, seen))
     else:
-        click.echo(dry_run_text(plan, seen))
+        echo(dry_run_text(plan, seen))
     return 1 if check and drift else 0
 
 
@@ -395,7 +395,7 @@ async def _install(
             if not yes:
                 with progress("comparing the account and the cluster with the plan"):
                     seen = await survey(plan, aws, cluster)
-                click.echo(dry_run_text(plan, seen), err=output.form == "json")
+                echo(dry_run_text(plan, seen), err=output.form == "json")
                 click.confirm("Install this?", abort=True, err=True)
             clock = SystemClock()
             log: Any = InstallationLog(plan)
@@ -418,7 +418,7 @@ async def _follow(installer: Any, log: Any, output: Output) -> None:
     done: list[dict[str, Any]] = []
     async for event in installer.run():
         for line in log.lines(event):
-            click.echo(line, err=output.form == "json")
+            echo(line, err=output.form == "json")
         if isinstance(event, ResourceDone):
             done.append({"step": event.step.name, "resource": event.resource.title, "outcome": event.outcome})
         elif isinstance(event, StackDone):
@@ -428,7 +428,7 @@ async def _follow(installer: Any, log: Any, output: Output) -> None:
     if output.form == "json":
         click.echo(render(done, "json"), nl=False)
     elif said := log.summary():
-        click.echo(f"\n{said}")
+        echo(f"\n{said}")
 
 
 def _data(plan: InstallationPlan, seen: Any) -> dict[str, Any]:

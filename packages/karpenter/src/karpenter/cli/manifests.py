@@ -99,7 +99,7 @@ def manifests(  # noqa: PLR0917  one parameter per option
             _print_policies(values, region, account, output)
             return
         for warning in retired_values(values):
-            click.echo(f"warning: {warning}", err=True)
+            note(f"warning: {warning}")
         release = Release(name=name, namespace=namespace, service="kubectl", values=values, kubernetes=minor)
         found = objects_of(release, definitions=not skip_crds, namespace=create_namespace)
     except MissingValue as error:

@@ -13,7 +13,7 @@ import msgspec
 from karpenter.base.files import bounded_lines
 from karpenter.cli.errors import CommandError, telling
 from karpenter.cli.files import files_option, one_path
-from karpenter.cli.output import Output, output_option_with, render, table
+from karpenter.cli.output import Output, echo, output_option_with, render, table
 from karpenter.shadow.report import (
     BadRecord,
     ShadowReport,
@@ -69,7 +69,7 @@ def report(paths: tuple[str, ...], output: Output) -> None:
         case "html":
             click.echo(render_html(found), nl=False)
         case _:
-            click.echo(_text(found))
+            echo(_text(found))
 
 
 def _lines(record: str) -> list[bytes]:

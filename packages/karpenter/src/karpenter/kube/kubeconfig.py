@@ -110,7 +110,10 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: Endpoint
     credentials: Credentials
     context: str
-    """The kubeconfig's name for it; empty in a pod."""
+    """The context that names it; empty in a pod."""
+
+    name: str = ""
+    """What the kubeconfig calls it; empty in a pod."""
 
     namespace: str
     """Where things go that say no namespace: the context's, or the pod's own."""
@@ -189,6 +192,7 @@ async def from_kubeconfig(
         endpoint=endpoint,
         credentials=credentials,
         context=name,
+        name=str(config.contexts[name].value["cluster"]),
         namespace=config.contexts[name].value.get("namespace") or "default",
     )
 

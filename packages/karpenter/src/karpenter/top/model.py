@@ -195,7 +195,7 @@ def node_row(node: StateNode) -> NodeRow:
         created=_created(node),
         waiting_since=None if node.is_ready else _waiting_since(node),
         pods=len(pods),
-        running=sum(pod.status.phase == "Running" for pod in pods),
+        running=sum(map(is_running, pods)),
         requests=merge(pod_requests(pod) for pod in pods),
         allocatable=node.allocatable,
         labels=labels,
@@ -237,7 +237,13 @@ def _waiting_since(node: StateNode) -> datetime | None:
 
 
 def waiting_pods(view: ClusterView) -> list[Pod]:
-    return [pod for pod in view.pods.values() if not pod.spec.node_name and is_active(pod)]
+    unbound = (pod for pod in view.pods.values() if not pod.spec.node_name)
+    return [pod for pod in unbound if is_active(pod) and not is_running(pod)]
+
+
+def is_running(pod: Pod) -> bool:
+    """Whether a pod runs; that of an operator on a laptop does so without a node."""
+    return pod.status.phase == "Running"
 
 
 def totals(rows: Sequence[NodeRow], waiting: Sequence[Pod]) -> ClusterTotals:
