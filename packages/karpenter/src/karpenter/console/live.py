@@ -36,12 +36,14 @@ from karpenter.console.state import (
     plan_summary,
 )
 from karpenter.controllers.informer import ALWAYS, Watches
+from karpenter.core.events import CAPACITY_FAILURE
 from karpenter.core.state.cluster import ClusterState, ClusterView
 from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
 from karpenter.kube.rest import Selection, target_of
 from karpenter.session.access import ask_for_each
 from karpenter.session.heartbeat import Heartbeat
 from karpenter.session.live import CLASSES
+from karpenter.why.failures import capacity_failures, without_sold_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -63,6 +65,9 @@ _PRICES_EVERY: Final = 5.0
 _KEPT_FRAMES: Final = 1000
 _KEPT_ROWS: Final = 1000
 _KNOWN_CLASSES: Final = frozenset({"EC2NodeClass", "KWOKNodeClass"})
+_KEPT_FAILURES: Final = 200
+"""How many launches that failed are kept; they count for three minutes."""
+
 _LIVE_EVENTS: Final = EVENTS | {"DisruptionLaunching", "DisruptionTerminating", "ConsolidationApproved"}
 
 
@@ -104,6 +109,7 @@ class ClusterFollower:
         self._rows: deque[ConsoleDecision] = deque(maxlen=_KEPT_ROWS)
         self._plans: deque[PlanSummary] = deque(maxlen=_KEPT_ROWS)
         self._told: set[tuple[str, int]] = set()
+        self._failures: deque[Event] = deque(maxlen=_KEPT_FAILURES)
         self._base = self._snapshot = Snapshot()
         self._base_at = clock.now()
         self._view: ClusterView | None = None
@@ -164,7 +170,10 @@ class ClusterFollower:
     def inquiry(self, at: datetime | None) -> Inquiry:
         """Return the cluster as it is now; of earlier moments only the picture is kept."""
         del at
-        return self._ask(self._store.view(), self._catalog, self._clock.now())
+        now = self._clock.now()
+        failures = capacity_failures(self._failures, now)
+        inquiry = self._ask(self._store.view(), without_sold_out(self._catalog, failures), now)
+        return msgspec.structs.replace(inquiry, failures=failures)
 
     async def _served(self) -> _Served:
         """
@@ -199,6 +208,8 @@ class ClusterFollower:
         if key in self._told:
             return
         self._told.add(key)
+        if found.reason == CAPACITY_FAILURE:
+            self._failures.append(found)
         about = found.involved_object
         name = f"{about.namespace}/{about.name}" if about.kind == "Pod" else about.name
         self._tell(event_row(at, found.reason, f"{about.kind}/{name}", found.message))
