@@ -58,7 +58,10 @@ FOLLOWED: Final = {
 """Pages that ``make tour`` follows line by line, with kubectl and the AWS CLI."""
 
 ELSEWHERE: Final = (
-    (r"^(\. |make |git clone|pip install|export |python (app\.py|-m pip)|npx |podman )", "not ours"),
+    (
+        r"^(\. |make |git clone|pip install|export |python (app\.py|-m pip)|npx |podman |kubeconform )",
+        "not ours",
+    ),
     (r"^(\.venv/bin/pytest|python -m tests\.)", "the tests"),
     (r"^(terraform |\$\(terraform )", "tests/integration/test_terraform.py"),
     (r"^helm ", "tests/integration/test_helm.py, test_install_helm.py"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,9 @@ from tests.integration.serving import Running
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+# A command that ends does not wait for the goodbye of TLS on connections whose requests it gave up.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 ROLES = untyped("rbac.authorization.k8s.io/v1", "clusterroles", kind="ClusterRole", namespaced=False)
 BINDINGS = untyped(
@@ -126,6 +130,13 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     running.stop()
 
 
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """What a command leaves is collected before another module's test would be blamed for it."""
+    yield
+    gc.collect()
+
+
 def acting_as(config: Path, **user: str) -> Path:
     """Return a kubeconfig of another user of the same cluster."""
     plain = yaml.safe_load(config.read_text("utf-8"))
@@ -192,6 +203,14 @@ def test_the_settings_are_those_of_the_operator(config: Path, words: tuple[str, 
         "feature-gates=NodeRepair=true,SpotToSpotConsolidation=true, packing-policy=greedy\n"
     ) in told
     assert "warning: the operator has another one, which cannot be read here: setting commitments:" in told
+
+
+def test_a_catalogue_of_another_region_is_noted(config: Path) -> None:
+    """Prices of another region are a question that may be asked, and not without a word."""
+    told = run(config, "plan", "--catalog", "aws").stderr
+
+    assert "note: the cluster is in eu-west-1, and catalogue aws is that of us-east-1\n" in told
+    assert "note:" not in run(config, "plan", "--catalog", "aws:eu-west-1").stderr
 
 
 def test_a_setting_that_is_given_wins(config: Path) -> None:

@@ -220,8 +220,7 @@ def raising(error: BaseException) -> click.Command:
         pytest.param(
             ModuleNotFoundError("No module", name="botocore.exceptions"),
             2,
-            "error: this needs botocore.exceptions, which is not installed here\n"
-            "hint: pip install 'karpenter[aws]'\n",
+            "error: this needs botocore.exceptions, which is not installed here\nhint: pip install boto3\n",
             id="boto3 is not installed",
         ),
     ],

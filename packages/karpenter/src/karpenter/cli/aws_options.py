@@ -17,7 +17,7 @@ from karpenter.api.manifests import read_documents
 from karpenter.api.meta import InvalidObject
 from karpenter.base.clock import SystemClock
 from karpenter.cli.cluster import cluster_refusal
-from karpenter.cli.errors import CommandError
+from karpenter.cli.errors import CommandError, note
 from karpenter.cloud.errors import CloudError
 from karpenter.kube.errors import KubeError, NotConfigured
 
@@ -141,6 +141,8 @@ async def cluster_api(
     if endpoint and not chosen:
         raise NotConfigured(f"no cluster of the kubeconfig is at {endpoint}")
     found = await find_cluster(environ=os.environ, clock=SystemClock(), kubeconfig=kubeconfig, context=chosen)
+    if not chosen and found.context:
+        note(f"the cluster is that of the current context, {found.context}")
     client = Client(
         HttpTransport(found.endpoint, found.credentials),
         chance=Random(),  # noqa: S311  retries

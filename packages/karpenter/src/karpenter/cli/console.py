@@ -24,6 +24,7 @@ from karpenter.base.clock import SystemClock
 from karpenter.cli.cluster import run_quietly, told_in_one_sentence
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option, named_values
+from karpenter.cli.group import how_to_install_local
 from karpenter.cli.options import catalog_option, cluster_options
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.cli.planning.data import disruption_data, plan_data
@@ -53,7 +54,7 @@ from karpenter.session.catalog import suited_catalog
 from karpenter.session.live import connected, running_operator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
@@ -290,7 +291,7 @@ def demo_cluster() -> Any:
         return point.load()
     raise CommandError(
         "--demo is part of the distribution karpenter-local, which is not installed here",
-        hint="pip install karpenter-local, of the same release",
+        hint=how_to_install_local(),
     )
 
 
@@ -357,10 +358,16 @@ def _manifests(paths: tuple[str, ...], catalog: str, settings: Settings) -> Fixe
 
 
 def planned_document(
-    decision: PlanDecision, view: ClusterView, catalog: Catalog, now: datetime, *, title: str
+    decision: PlanDecision,
+    view: ClusterView,
+    catalog: Catalog,
+    now: datetime,
+    *,
+    title: str,
+    notes: Iterable[str] | None = None,
 ) -> ConsoleDocument:
-    """Return a plan and its cluster as the page shows them."""
-    data = plan_data(decision, remarks(decision, view, catalog))
+    """Return a plan and its cluster as the page shows them, with its remarks or with these `notes`."""
+    data = plan_data(decision, remarks(decision, view, catalog) if notes is None else notes)
     if decision.disruption is not None:
         data |= disruption_data(decision.disruption, decision.names)
     snapshot = SnapshotBuilder().build(view, catalog)

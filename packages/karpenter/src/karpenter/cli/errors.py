@@ -53,9 +53,7 @@ def missing_sdk(error: BaseException | None) -> CommandError | None:
     """Return what a command says when the SDK of AWS is missing; None where another error happened."""
     if not isinstance(error, ModuleNotFoundError) or (error.name or "").partition(".")[0] not in _AWS_EXTRA:
         return None
-    return CommandError(
-        f"this needs {error.name}, which is not installed here", hint="pip install 'karpenter[aws]'"
-    )
+    return CommandError(f"this needs {error.name}, which is not installed here", hint="pip install boto3")
 
 
 def one_line(text: str) -> str:

@@ -282,11 +282,11 @@ def _from_local(name: str) -> Any:
         return point.load()
     raise CommandError(
         f"karpenter {name} is part of the distribution karpenter-local, which is not installed here",
-        hint=_install_local(),
+        hint=how_to_install_local(),
     )
 
 
-def _install_local() -> str:
+def how_to_install_local() -> str:
     """Return the command that installs ``karpenter-local`` beside this installation."""
     text = metadata.distribution("karpenter").read_text("direct_url.json") or "{}"
     url = urlsplit(str(json.loads(text).get("url", "")))

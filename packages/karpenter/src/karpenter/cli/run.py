@@ -23,6 +23,7 @@ from karpenter.operator.operator import ClassNotServed
 from karpenter.operator.options import SETTINGS, Setting, Settings, parse_settings
 from karpenter.operator.run import OperatorTarget
 from karpenter.operator.run import run as run_operator
+from karpenter.telemetry import tracing
 from karpenter.telemetry.logging import BadOutput, Logs
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def run(
             error_outputs=settings.log_error_output_paths,
         ),
         few_collections(),
+        tracing.sending(os.environ),
     ):
         asyncio.run(run_operator(settings, which, clock=clock, environ={**os.environ, **stated, **own}))
 

@@ -20,7 +20,7 @@ from karpenter.core.state.cluster import ClusterView
 from karpenter.doctor.objects import ObjectFinding
 from karpenter.kube.errors import NotConfigured
 from karpenter.operator.options import SettingError, Settings, parse_settings
-from karpenter.session.catalog import CatalogUnclear, chosen_catalog
+from karpenter.session.catalog import CatalogUnclear, chosen_catalog, suited_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 
 _NO_CLUSTER: Final = "give manifests with -f, or a live cluster with --context"
+
+
+_TYPES: Final = "INSTANCE_TYPES_FILE_PATH"
+"""The variable that gives an operator of the cloud in memory another catalogue."""
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,10 +125,12 @@ def told_settings(operator: RunningOperator) -> Iterator[str]:
     if operator.problem:
         yield f"settings are the defaults, for the operator's may not be read: {operator.problem}"
     elif not where.deployment:
-        yield "settings are the defaults, for no operator runs in the cluster"
+        yield "settings are the defaults, for no Deployment of the operator was found"
     else:
         told = ", ".join(in_force.changed) or "the defaults"
         yield f"settings of deployment {where.namespace}/{where.deployment}: {told}"
+    if types := where.environment.get(_TYPES):
+        yield f"warning: the operator has the instance types of {types}; name a copy with --catalog"
     for each in in_force.unusable:
         yield f"warning: the operator has another one, which cannot be read here: {each}"
 
@@ -132,9 +138,16 @@ def told_settings(operator: RunningOperator) -> Iterator[str]:
 def catalog_for(view: ClusterView, asked: str, *, live: bool, host: str = "") -> Catalog:
     """Return the catalogue that is asked for, or the one that suits a cluster; else raises CommandError."""
     name = catalog_name_for(view, asked, live=live, host=host)
+    suited = suited_catalog(view, host=host)
     if name == AWS and not asked:
         note(f"note: no zone says in which region this is; prices are those of {DEFAULT_REGION}")
+    elif name.startswith(AWS) and suited.startswith(f"{AWS}:") and _region(name) != _region(suited):
+        note(f"note: the cluster is in {_region(suited)}, and catalogue {name} is that of {_region(name)}")
     return catalog_named(name)
+
+
+def _region(catalog: str) -> str:
+    return catalog.partition(":")[2] or DEFAULT_REGION
 
 
 def catalog_name_for(view: ClusterView, asked: str, *, live: bool, host: str = "") -> str:

@@ -265,7 +265,7 @@ def _check_screen() -> None:
             raise
         raise CommandError(
             "the screen needs textual, which is not installed here",
-            hint="pip install 'karpenter[top]', or print once with --once",
+            hint="pip install textual, or print once with --once",
         ) from None
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandError(

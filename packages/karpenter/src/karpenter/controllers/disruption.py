@@ -57,6 +57,7 @@ from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectUpdated,
 from karpenter.core.state.statenode import StateNode, state_nodes
 from karpenter.kube.errors import Conflict, KubeError, NotFound
 from karpenter.telemetry.metrics import Metrics, disruption
+from karpenter.telemetry.tracing import note, traced
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
@@ -249,6 +250,7 @@ class DisruptionController:
             tried=timer.lap if timer is not None else None,
         )
 
+    @traced("disrupt")
     async def _decide(self, fingerprint: object) -> DisruptionDecision:
         async with self._deciding:
             catalog = await self._catalogs.of(self._store.pools())
@@ -260,6 +262,7 @@ class DisruptionController:
             )
         timer.count(self._metrics)
         self._savings.decided(decision.kept, view)
+        note(commands=len(decision.commands), kept=len(decision.kept))
         self.memory = decision.memory
         return decision
 
@@ -273,11 +276,15 @@ class DisruptionController:
             again = min(again, await self._begin(command, text))
         return again
 
+    @traced("command")
     async def _begin(self, command: Command, text: str) -> float:
         """Validate a command and begin it; return when to look again."""
+        note(command=text, reason=command.reason, candidates=command.candidates)
         async with self._deciding:
             found = await self._validate(command)
+            note(valid=isinstance(found, ValidCommand))
             if not isinstance(found, ValidCommand):
+                note(because=found.message)
                 await self._performer.perform(found.effects)
                 log.info("disruption.rejected", command=text, why=found.why, because=found.message)
                 self._metrics[disruption.FAILED_VALIDATIONS].add(
@@ -293,6 +300,7 @@ class DisruptionController:
         self._count(found.command, found.candidates)
         return found.again
 
+    @traced("validate")
     async def _validate(self, command: Command) -> Validation:
         catalog = await self._catalogs.of(self._store.pools())
         view, now = self._store.view(), self._clock.now()

@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from karpenter.api.kinds import ALL_KINDS
-from karpenter.api.labels import MIN_VALUES_RELAXED, NODEPOOL
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, MIN_VALUES_RELAXED, NODEPOOL, ZONE
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.errors import (
     CloudError,
@@ -52,6 +52,7 @@ from karpenter.telemetry.metrics import (
     SummaryMetric,
     claims,
 )
+from karpenter.telemetry.tracing import note, traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -246,8 +247,10 @@ class Performer:
         log.debug("object.amended", kind=effect.kind, name=effect.name, because=effect.because)
         return True
 
+    @traced("launch")
     async def _launch(self, effect: Launch) -> None:
         claim = effect.claim
+        note(nodeclaim=claim.name, nodepool=claim.metadata.labels.get(NODEPOOL, ""))
         try:
             machine = await call_cloud(self._cloud.launch(claim), within=LAUNCH_CALL_TIMEOUT)
         except CloudError as error:
@@ -257,8 +260,16 @@ class Performer:
                 nodeclaim=claim.name,
                 error=str(error),
             )
+            note(failed=str(error))
             await self._launch_failed(effect, error)
             return
+        labels = machine.labels
+        note(
+            provider_id=machine.provider_id,
+            instance_type=labels.get(INSTANCE_TYPE, ""),
+            zone=labels.get(ZONE, ""),
+            capacity_type=labels.get(CAPACITY_TYPE, ""),
+        )
         log.info(
             "machine.launched",
             summary="launched nodeclaim",

@@ -42,6 +42,7 @@ from karpenter.core.provisioning.provisioner import (
 from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectUpdated, StateEvent
 from karpenter.kube.errors import KubeError
 from karpenter.telemetry.metrics import Metrics, scheduler
+from karpenter.telemetry.tracing import note, traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -195,6 +196,7 @@ class Provisioner:
         nomination = self.memory.nominations.get(item.key) if isinstance(item, Pod) else None
         return is_node_coming(nomination, self._store.claim(nomination.claim) if nomination else None)
 
+    @traced("provision")
     async def _decide(self) -> None:
         catalog = await self._catalogs.of(self._store.pools())
         view, now, started = self._store.view(), self._clock.now(), self._clock.monotonic()
@@ -224,6 +226,7 @@ class Provisioner:
             )
         )
 
+    @traced("nodeclaim.create")
     async def _create(self, effect: CreateClaim, because: Mapping[str, str], *, is_buffered: bool) -> None:
         """Create one claim, unless the cluster has changed so that it may not be; tell its pods why."""
         name, view = effect.claim.metadata.labels[NODEPOOL], self._store.view()
@@ -231,13 +234,16 @@ class Provisioner:
         # https://karpenter.sh/docs/concepts/nodepools/#speclimits
         if problem := creation_problem(effect, view):
             log.info("nodeclaim.not_created", nodepool=name, because=problem)
+            note(nodepool=name, failed=problem)
             return
         pods = {key: pod for key in effect.pods if (pod := view.pods.get(key)) is not None}
         try:
             claim = await self._performer.create_claim(effect)
         except KubeError as error:
             log.warning("nodeclaim.not_created", nodepool=name, because=str(error))
+            note(nodepool=name, failed=str(error))
             return
+        note(nodepool=name, nodeclaim=claim.name, pods=effect.pods)
         self.memory = self.memory.with_claim(claim, pods.values(), self._clock.now(), is_buffered=is_buffered)
         await self._performer.perform(nomination_events(claim, pods, because))
 
@@ -249,6 +255,14 @@ class Provisioner:
         metrics[scheduler.PENDING_PODS_BY_ZONE].publish(
             self.name,
             [(float(pods), {"controller": self.name, "zone": zone}) for zone, pods in decision.zones.items()],
+        )
+        note(
+            pods=decision.considered,
+            ignored=len(decision.ignored),
+            refused=refused,
+            nodeclaims=len(decision.claims),
+            hourly=round(decision.plan.cost.hourly, 4),
+            complete=decision.plan.complete,
         )
         for preference, pods in decision.hindering.items():
             log.info("pods.hard_to_consolidate", pods=listing(pods), count=len(pods), because=preference)

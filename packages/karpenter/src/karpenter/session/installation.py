@@ -119,7 +119,9 @@ def find_installation(objects: Iterable[Mapping[str, Any]]) -> Installation:
     release = next((each for each in records if each.chart == CHART), None)
     deployments = [each for each in of_kind(everything, "Deployment") if _is_operator(each)]
     # A release and a Deployment of it are in one namespace; another Deployment may be a copy for tests.
-    deployments.sort(key=lambda each: release is None or _namespace(each) != release.namespace)
+    deployments.sort(
+        key=lambda each: (_is_aside(each), release is None or _namespace(each) != release.namespace)
+    )
     return _installation(deployments[0] if deployments else None, release)
 
 
@@ -162,6 +164,12 @@ def _is_operator(deployment: Mapping[str, Any]) -> bool:
     container = _container(deployment)
     names = {str(each.get("name", "")) for each in container.get("env") or ()}
     return bool(container) and (labels.get(_NAME) == CHART or {"CLUSTER_NAME", "FEATURE_GATES"} <= names)
+
+
+def _is_aside(deployment: Mapping[str, Any]) -> bool:
+    """Return whether it decides nothing: a shadow, or one that is scaled to nothing."""
+    shadow = {"name": "SHADOW", "value": "true"} in (_container(deployment).get("env") or ())
+    return shadow or (deployment.get("spec") or {}).get("replicas") == 0
 
 
 def _container(deployment: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -35,7 +35,9 @@ from karpenter.core.provisioning.provisioner import (
     provision,
 )
 from karpenter.core.scheduling.build.build import overlaid_catalog
-from karpenter.core.scheduling.problem import Options, Plan, Refusal
+from karpenter.core.scheduling.problem import Plan, Refusal
+from karpenter.core.scheduling.proof.gap import solve_and_explain_gap
+from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import state_nodes
 from karpenter.operator.options import Settings, disruption_context, provisioning_settings
@@ -97,7 +99,7 @@ def decide(
     """
     Return what the operator would do with a cluster at one moment.
 
-    Without `prove` no bound is worked out, and no plan is sought that only a bound would lead to.
+    Without `prove` no bound is worked out.
     """
     if not isinstance(settings, DecisionSettings):
         settings = decision_settings(settings)
@@ -116,11 +118,8 @@ def decide(
         catalog,
         ProvisioningMemory(),
         now=now,
-        settings=msgspec.structs.replace(
-            settings.provisioning,
-            options=_proving(settings.provisioning.options, prove=prove),
-            report=True,
-        ),
+        settings=msgspec.structs.replace(settings.provisioning, report=True),
+        solver=solve_and_explain_gap if prove else solve,
     )
     found = msgspec.structs.replace(found, plan=with_static_machines(found.plan, static.machines, view))
     return PlanDecision(
@@ -133,10 +132,6 @@ def decide(
         if disruption
         else None,
     )
-
-
-def _proving(options: Options, *, prove: bool) -> Options:
-    return options if prove else msgspec.structs.replace(options, prove=False)
 
 
 def _disrupt(

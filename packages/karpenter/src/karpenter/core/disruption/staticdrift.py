@@ -18,7 +18,7 @@ from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.drift import UNREACHED, drift_command, drift_order
 from karpenter.core.model.resources import parse_resources
 from karpenter.core.scheduling.build.build import as_pool
-from karpenter.core.scheduling.problem import NewNode, Options, Problem
+from karpenter.core.scheduling.problem import NewNode, Problem
 from karpenter.core.scheduling.solve import solve
 
 if TYPE_CHECKING:
@@ -97,7 +97,5 @@ def template_node(node_pool: NodePool, catalog: Catalog) -> NewNode | None:
         metadata=ObjectMeta(name="static", namespace="default"),
         spec=PodSpec(node_selector={NODEPOOL: pool.name}, tolerations=(_ANY_TAINT,)),
     )
-    plan = solve(
-        Problem(pods=(placeholder,), pools=(pool,), rules=catalog.label_rules, options=Options(prove=False))
-    )
+    plan = solve(Problem(pods=(placeholder,), pools=(pool,), rules=catalog.label_rules))
     return msgspec.structs.replace(plan.new_nodes[0], pods=()) if plan.new_nodes else None

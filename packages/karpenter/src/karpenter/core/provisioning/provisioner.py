@@ -62,15 +62,14 @@ from karpenter.core.scheduling.build.build import (
 from karpenter.core.scheduling.build.pods import deleting_node_pods, pods_by_zone
 from karpenter.core.scheduling.build.virtualpods import buffer_problem, is_virtual, virtual_pods
 from karpenter.core.scheduling.encode.preferences import relaxations
-from karpenter.core.scheduling.gap import with_gap_parts
-from karpenter.core.scheduling.problem import NewNode, Options, Plan, Pool, Refusal
+from karpenter.core.scheduling.problem import NewNode, Options, Plan, Pool, Problem, Refusal
 from karpenter.core.scheduling.purchases import (
     OnDemandFloors,
     solve_with_commitments,
     spread_over_spot,
     with_floors,
 )
-from karpenter.core.scheduling.solve import bought_for
+from karpenter.core.scheduling.solve import bought_for, solve
 from karpenter.core.state.cluster import ClusterView
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.pod import is_unscheduled
@@ -490,6 +489,7 @@ def provision(
     *,
     now: datetime,
     settings: ProvisioningSettings,
+    solver: Callable[[Problem], Plan] = solve,
 ) -> ProvisioningDecision:
     """Decide where every pod that needs a place goes, and which nodes to launch for them."""
     view = foresee_machines(view, catalog) or view
@@ -515,17 +515,17 @@ def provision(
     decision = msgspec.structs.replace(decision, pools=built.pools, left_out=left_out)
     if not pods:
         return decision
-    plan = _plan(built, view, policy)
-    if settings.report and options.prove:
-        plan = msgspec.structs.replace(plan, cost=with_gap_parts(plan.cost, built.problem))
+    plan = _plan(built, view, policy, solver)
     return _planned(
         decision, built, view, catalog, pods, plan=plan, now=now, nominated_for=settings.nominated_for
     )
 
 
-def _plan(built: BuiltProblem, view: ClusterView, policy: SchedulingPolicy) -> Plan:
+def _plan(
+    built: BuiltProblem, view: ClusterView, policy: SchedulingPolicy, solver: Callable[[Problem], Plan]
+) -> Plan:
     """Return the plan for a problem, with what depends on all of its purchases together."""
-    plan = solve_with_commitments(built.problem, built.commitments)
+    plan = solve_with_commitments(built.problem, built.commitments, solver=solver)
     floors = OnDemandFloors.of(view.pools.values(), built.nodes)
     plan = with_floors(plan, built.problem, floors, built.commitments)
     return spread_over_spot(plan, built.nodes, policy.prices.concentration)

@@ -117,9 +117,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     effort: int = 60
     """How many rounds of improvement packing by price may take."""
 
-    prove: bool = True
-    """Whether to work out the lower bound of the cost."""
-
     seed: int = 0
     stop: Callable[[], bool] | None = None
     """Called between steps; True ends the search with what was found."""

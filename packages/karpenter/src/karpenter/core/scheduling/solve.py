@@ -24,18 +24,15 @@ import numpy as np
 from karpenter.api.labels import NODES
 from karpenter.core.model.resources import CPU, human_amount, render_amount
 from karpenter.core.model.taints import first_untolerated
-from karpenter.core.scheduling.decode import DecodedPlan, hourly
+from karpenter.core.scheduling.decode import DecodedPlan
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.encode.preferences import PodData, host_limit
 from karpenter.core.scheduling.pack import greedy
 from karpenter.core.scheduling.pack.reservationmanager import distinct_values, violates_min_values
 from karpenter.core.scheduling.pack.scheduler import PodPlacement, Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyGroup, TopologyType
-from karpenter.core.scheduling.price.bound import lower_bound
-from karpenter.core.scheduling.price.divided import divided_bound
-from karpenter.core.scheduling.price.exact import INTEGER_PROGRAM, cheapest_schedule
-from karpenter.core.scheduling.price.machines import TOLERANCE
 from karpenter.core.scheduling.price.planner import cheaper, cheaper_with_devices
+from karpenter.core.scheduling.price.repack import repacked_schedule
 from karpenter.core.scheduling.problem import Cost, NewNode, Plan, Pool, Problem, Reason, Refusal
 
 if TYPE_CHECKING:
@@ -468,11 +465,7 @@ def solve(problem: Problem, like: EncodedProblem | None = None) -> Plan:
 
     The problem shares what it can with one that is `like` it.
     """
-    scheduler, left = search(problem, like)
-    cost: Cost | None = None
-    if problem.options.prove and scheduler.claims.count and not scheduler.stop():
-        scheduler, cost = _proved(scheduler, left)
-    return plan_of(scheduler, left, cost)
+    return plan_of(*search(problem, like))
 
 
 def plan_of(scheduler: Scheduler, left: dict[int, int], cost: Cost | None = None) -> Plan:
@@ -485,31 +478,6 @@ def plan_of(scheduler: Scheduler, left: dict[int, int], cost: Cost | None = None
         refusals=refusals(scheduler, left),
         cost=cost if cost is not None else Cost(hourly=decoded.hourly),
         complete=scheduler.is_complete,
-    )
-
-
-def _proved(scheduler: Scheduler, left: dict[int, int]) -> tuple[Scheduler, Cost]:
-    """Return the cheapest schedule with the best lower bound that can be proved."""
-    cost = hourly(scheduler)
-    divided = divided_bound(scheduler, left) if _has_topology(scheduler) else None
-    bound, method = divided if divided is not None else lower_bound(scheduler, left)
-    if bound < cost * (1 - TOLERANCE) and scheduler.problem.options.packing == "price":
-        cheapest, exact = cheapest_schedule(scheduler, left, cost)
-        if cheapest is not scheduler:
-            scheduler, cost = cheapest, hourly(cheapest)
-        if exact is not None and exact > bound:
-            bound, method = exact, INTEGER_PROGRAM
-    # More than rounding errors above the plan would be a wrong proof, which must not be hidden.
-    assert bound <= cost * (1 + TOLERANCE) + TOLERANCE, f"bound {bound} above the cost {cost}"
-    return scheduler, Cost(hourly=cost, lower_bound=min(bound, cost), method=method)
-
-
-def _has_topology(scheduler: Scheduler) -> bool:
-    """Whether any pods keep apart, or are spread over domains."""
-    return any(
-        each.pod_class.ports or each.demands.hosts or each.demands.domains
-        for by_relaxation in scheduler.pod_data.values()
-        for each in by_relaxation
     )
 
 
@@ -526,7 +494,8 @@ def packed_by_price(scheduler: Scheduler, left: dict[int, int]) -> tuple[Schedul
         return scheduler, left
     if scheduler.devices is not None:
         scheduler, left = cheaper_with_devices(scheduler, left, _pack)
-    return cheaper(scheduler), left
+    scheduler = cheaper(scheduler)
+    return repacked_schedule(scheduler, left), left
 
 
 def _pack(scheduler: Scheduler) -> dict[int, int]:

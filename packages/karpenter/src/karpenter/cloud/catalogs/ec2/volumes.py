@@ -128,11 +128,17 @@ def node_class_of(item: Any, group: str, kind: str) -> NodeClass:
     spec = plain.get("spec")
     if kind != EC2NodeClass.kind or not isinstance(spec, dict):
         return found
-    subnets = (plain.get("status") or {}).get("subnets") or ()
-    zones = {str(each["zone"]) for each in subnets if isinstance(each, dict) and each.get("zone")}
     return msgspec.structs.replace(
         found,
         volumes=class_volumes(spec),
         public_ipv4=has_public_ipv4(spec),
-        zones=tuple(sorted(zones)),
+        zones=tuple(sorted(set(_zones(plain.get("status"))))),
     )
+
+
+def _zones(status: Any) -> Iterator[str]:
+    """Yield the zones of the subnets in a status, which no schema has checked."""
+    subnets = status.get("subnets") if isinstance(status, dict) else None
+    for each in subnets if isinstance(subnets, list) else ():
+        if isinstance(each, dict) and isinstance(each.get("zone"), str):
+            yield each["zone"]
