@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from karpenter.telemetry.metrics import METRICS, Metrics, runtime, savings, scheduler
+from karpenter.telemetry.metrics import METRICS, Metrics, pods, runtime, savings, scheduler
 from karpenter.telemetry.metrics.instruments import (
     DURATIONS,
     NODE_CLASSES,
@@ -132,7 +132,7 @@ def test_names_types_and_labels(name: str, kind: str, labels: tuple[str, ...]) -
 
 
 OURS = {metric.name for metric in (*savings.METRICS, *savings.SHADOW)}
-OURS |= {runtime.ORPHANED.name, scheduler.STATE_AGE.name}
+OURS |= {runtime.ORPHANED.name, scheduler.STATE_AGE.name, pods.NOMINATED.name}
 """What Karpenter does not have."""
 
 

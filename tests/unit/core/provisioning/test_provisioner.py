@@ -13,8 +13,8 @@ from karpenter.api.meta import convert
 from karpenter.api.pod import PodTemplate
 from karpenter.core.effects import Announce, Nominate
 from karpenter.core.model.catalog import Catalog
+from karpenter.core.provisioning.nomination import Nomination
 from karpenter.core.provisioning.provisioner import (
-    Nomination,
     ProvisioningDecision,
     ProvisioningMemory,
     ProvisioningSettings,

@@ -41,6 +41,7 @@ from karpenter.core.disruption.queue import (
     count_disrupted,
     delete_candidates,
     nominate_destinations,
+    planned_places,
     progress,
     replacement,
     taint_disrupted,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.controllers.controller import Executor, PoolCatalogs
     from karpenter.controllers.metrics.savings import SavingsMetrics, UndoCause
+    from karpenter.controllers.nomination import PodNominator
     from karpenter.controllers.perform import Performer
     from karpenter.core.disruption.settings import DisruptionContext
 
@@ -404,7 +406,9 @@ class DisruptionQueue:
         savings: SavingsMetrics,
         rules: LabelRules,
         nominated_for: timedelta,
+        nominator: PodNominator | None = None,
     ) -> None:
+        self._nominator = nominator
         self._store = store
         self._performer = performer
         self._clock = clock
@@ -467,6 +471,9 @@ class DisruptionQueue:
         self._busy.set()
         until = self._clock.now() + self._nominated_for
         await self._performer.perform(nominate_destinations(command, self._store.view(), until))
+        if self._nominator is not None:
+            claims = [claim for name in launched if (claim := self._store.claim(name)) is not None]
+            self._nominator.move(planned_places(command, claims, self._store.view(), self._clock.now()))
         return StartedCommand(begun=True, launched=tuple(launched))
 
     async def look(self) -> float:

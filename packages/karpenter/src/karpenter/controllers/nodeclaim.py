@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.base.clock import Clock
+    from karpenter.controllers.nomination import PodNominator
     from karpenter.controllers.perform import Performer
     from karpenter.core.model.catalog import Catalog
 
@@ -94,8 +95,10 @@ class NodeClaimLifecycle:
         clock: Clock,
         *,
         devices: bool = False,
+        nominator: PodNominator | None = None,
     ) -> None:
         """`devices` says whether Nodes must publish the ResourceSlices of requested DRA drivers."""
+        self._nominator = nominator
         self._store = store
         self._performer = performer
         self._cloud = cloud
@@ -129,6 +132,9 @@ class NodeClaimLifecycle:
         due = await self._decide(claim)
         if not due.effects or not self._store.nodes_of(claim.status.provider_id):
             return await self._carry_out(claim, due)
+        # The first look of kube-scheduler at the node should find which pods are planned to run there.
+        if self._nominator is not None and not is_status_condition_true(claim.status.conditions, REGISTERED):
+            await self._nominator.before_registration(claim)
         # A Node that joins changes within a second, and under load a write waits for longer than that.
         # Decided again when its turn has come, its registration and initialization are one write.
         async with self._performer.turn():

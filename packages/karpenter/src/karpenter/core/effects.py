@@ -125,6 +125,17 @@ class Nominate(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="e
     because: str
 
 
+class NominatePod(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
+    """Tell kube-scheduler on which node a pod is planned to run, unless another client has told it."""
+
+    pod: str
+    node: str
+    """Empty to withdraw what we have told it."""
+
+    uid: str
+    because: str
+
+
 class Announce(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
     """Tell users what happens to an object, as an Event."""
 
@@ -182,6 +193,7 @@ Effect: TypeAlias = (
     | Launch
     | Terminate
     | Nominate
+    | NominatePod
     | Announce
     | Count
     | Measure

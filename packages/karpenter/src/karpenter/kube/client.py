@@ -238,13 +238,13 @@ class Client:
         """The host and port of the server; empty for a server in this process."""
         return getattr(self._transport, "host", "")
 
-    def with_bucket(self, bucket: TokenBucket) -> "Client":
-        """Return a client of the same server with a rate limit of its own."""
+    def with_bucket(self, bucket: TokenBucket, *, manager: str = "") -> "Client":
+        """Return a client of the same server with a rate limit of its own, and a field manager if given."""
         return Client(
             self._transport,
             chance=self._chance,
             bucket=bucket,
-            manager=self._manager,
+            manager=manager or self._manager,
             timeout=self._timeout,
             attempts=self._attempts,
             backoff=self._backoff,

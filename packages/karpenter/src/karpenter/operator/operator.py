@@ -78,11 +78,13 @@ from karpenter.controllers.nodeclaim import (
 )
 from karpenter.controllers.nodeoverlay import NodeOverlayController
 from karpenter.controllers.nodepool import NodePoolController, NodePoolCounter, RegistrationOutcomes
+from karpenter.controllers.nomination import PodNominator, nominates
 from karpenter.controllers.perform import Performer
 from karpenter.controllers.provisioner import Provisioner
 from karpenter.controllers.static import StaticDeprovisioning, StaticProvisioning
-from karpenter.core.provisioning.provisioner import nomination_period
+from karpenter.core.provisioning.nomination import nomination_period
 from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
+from karpenter.core.state.pod import NOMINATION_MANAGER
 from karpenter.kube.client import Client, Kind
 from karpenter.kube.errors import KubeError
 from karpenter.kube.recorder import Recorder
@@ -303,7 +305,19 @@ class Operator:
             clock=parts.clock,
             evictions=self.evictions,
             outcomes=self.outcomes,
+            # Their writes do not delay others; the name tells what we have nominated from what others have.
+            nominations=parts.client.with_bucket(self._nomination_bucket(), manager=NOMINATION_MANAGER),
         )
+        nominations: WorkQueue[str] = WorkQueue(backoff=_POD_RETRIES)
+        self.nominator = PodNominator(
+            nominations,
+            self.store,
+            self.performer,
+            parts.clock,
+            self.metrics,
+            on=self.shadow is None and await nominates(parts.settings.nominate_pods, parts.client),
+        )
+        self._register(self.nominator, workers=COMMON.at(parts.settings.cpu_requests), queue=nominations)
         if self.flight is not None:
             self.performer.subscribe(self.flight.done)
         self._make_controllers()
@@ -327,10 +341,15 @@ class Operator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._supervisor.stop()
+        await self.nominator.close()
         if self.shadow is not None:
             self.shadow.close()
         if self.flight is not None:
             self.flight.close()
+
+    def _nomination_bucket(self) -> TokenBucket:
+        settings = self.parts.settings
+        return TokenBucket(rate=settings.kube_client_qps, burst=settings.kube_client_burst)
 
     def _begin_shadow(self) -> None:
         """Begin to follow the real cluster, where this is a shadow."""
@@ -367,6 +386,7 @@ class Operator:
             settings=provisioning_settings(parts.settings),
             window=self._window,
             deciding=self.deciding,
+            nominator=self.nominator,
         )
         store.subscribe(self.provisioner.hear, self.provisioner.kinds)
         savings = SavingsMetrics(store, self.metrics, self.catalogs)
@@ -378,6 +398,7 @@ class Operator:
             savings=savings,
             rules=ALL_LABEL_RULES,
             nominated_for=nomination_period(parts.settings.batch_max_duration),
+            nominator=self.nominator,
         )
         self.disruption = DisruptionController(
             store=store,
@@ -402,7 +423,13 @@ class Operator:
         cores, reader = parts.settings.cpu_requests, self._client
         common = COMMON.at(cores)
         claims = NodeClaimLifecycle(
-            store, performer, parts.cloud, reader, clock, devices=not parts.settings.ignore_dra_requests
+            store,
+            performer,
+            parts.cloud,
+            reader,
+            clock,
+            devices=not parts.settings.ignore_dra_requests,
+            nominator=self.nominator,
         )
         self._register(claims, workers=LIFECYCLE.at(cores), queue=WorkQueue(backoff=_CLAIM_RETRIES))
         nodes = NodeTermination(store, performer, self.cloud, reader, clock)
