@@ -35,6 +35,7 @@ from karpenter.console.state import (
     plan_summary,
 )
 from karpenter.controllers.informer import ALWAYS, Watches
+from karpenter.core.events import CAPACITY_FAILURE
 from karpenter.core.state.cluster import ClusterState, ClusterView
 from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
 from karpenter.kube.rest import Selection, target_of
@@ -42,6 +43,7 @@ from karpenter.session.access import ask_for_each
 from karpenter.session.heartbeat import Heartbeat
 from karpenter.session.live import CLASSES
 from karpenter.why.costs import DEFAULT_TEAM_LABEL
+from karpenter.why.failures import capacity_failures, without_sold_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -63,6 +65,8 @@ _PRICES_EVERY: Final = 5.0
 _KEPT_FRAMES: Final = 1000
 _KEPT_ROWS: Final = 1000
 _KNOWN_CLASSES: Final = frozenset({"EC2NodeClass", "KWOKNodeClass"})
+_KEPT_FAILURES: Final = 200
+"""How many launches that failed are kept; they count for three minutes."""
 
 
 class ClusterFollower:
@@ -104,6 +108,7 @@ class ClusterFollower:
         self._frames: deque[Frame] = deque()
         self._log = DecisionLog(keep=_KEPT_ROWS)
         self._plans: deque[PlanSummary] = deque(maxlen=_KEPT_ROWS)
+        self._failures: deque[Event] = deque(maxlen=_KEPT_FAILURES)
         self._base = self._snapshot = Snapshot()
         self._base_at = clock.now()
         self._view: ClusterView | None = None
@@ -165,7 +170,10 @@ class ClusterFollower:
     def inquiry(self, at: datetime | None) -> Inquiry:
         """Return the cluster as it is now; of earlier moments only the picture is kept."""
         del at
-        return self._ask(self._store.view(), self._catalog, self._clock.now())
+        now = self._clock.now()
+        failures = capacity_failures(self._failures, now)
+        inquiry = self._ask(self._store.view(), without_sold_out(self._catalog, failures), now)
+        return msgspec.structs.replace(inquiry, failures=failures)
 
     async def _served(self) -> _Served:
         """
@@ -196,6 +204,8 @@ class ClusterFollower:
         if not isinstance(event, InformerUpdate) or found.reason not in LIVE_EVENTS:
             return
         at = found.last_timestamp or found.event_time or found.first_timestamp or self._clock.now()
+        if found.reason == CAPACITY_FAILURE:
+            self._failures.append(found)
         about = found.involved_object
         name = f"{about.namespace}/{about.name}" if about.kind == "Pod" else about.name
         heard = HeardEvent(at=at, reason=found.reason, kind=about.kind, name=name, message=found.message)
