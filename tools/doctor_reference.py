@@ -92,6 +92,7 @@ Where one is missing, or could not be read, the rule is skipped and counted.
 Without any option the cluster of the current context is looked at.
 Only reads are made: list and get in the cluster, Describe, Get and List in the account.
 A fact that AWS refuses to tell is named with AWS' own words, and the rest goes on.
+Rules that look at a kind which may not be read in the cluster are not checked; the hint is a ClusterRole.
 
 ## What it prints
 

@@ -112,7 +112,7 @@ def test_a_cloud_that_is_not_there() -> None:
     refused = run("--cloud-provider", "elsewhere")
 
     assert refused.exit_code == 2
-    assert "hint: --cloud-provider is one of" in refused.stderr
+    assert "hint: --provider is one of" in refused.stderr
     assert "kwok" in refused.stderr
 
 

@@ -57,13 +57,12 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "  KUBECONFIG=./kubeconfig FEATURE_GATES=NodeRepair=true karpenter run --log-level debug"
 )
 @click.option(
-    "--cloud-provider",
-    "provider",
+    "--provider",
     envvar="CLOUD_PROVIDER",
     default="kwok",
     show_default=True,
     metavar="NAME",
-    help="The cloud to launch machines in.",
+    help="The cloud to launch machines in.  [env: CLOUD_PROVIDER]",
 )
 @click.option(
     "--cluster-name",
@@ -123,9 +122,7 @@ def refused() -> Iterator[None]:
     try:
         yield
     except UnknownProvider as error:
-        raise CommandError(
-            str(error), hint=f"--cloud-provider is one of {', '.join(provider_names())}"
-        ) from error
+        raise CommandError(str(error), hint=f"--provider is one of {', '.join(provider_names())}") from error
     except BrokenProvider as error:
         raise missing_sdk(error.__cause__) or CommandError(str(error)) from error
     except NotFound as error:
