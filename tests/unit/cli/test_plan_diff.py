@@ -162,6 +162,7 @@ def test_the_end_of_a_change_of_a_pool(folder: Folder) -> None:
     assert (found["hourlyBefore"], found["podsEvicted"]) == (pytest.approx(0.3), 2)
     assert found["unscheduled"] == []
 
+    assert "The bill at the end: $0.3000" in folder.run("-f", cluster, "--disruption", "-o", "html").output
     text = " ".join(folder.run("-f", cluster, "--disruption").output.split())
     assert "2 machines go, in this order: a, b; at most 2 of NodePool default at the same time" in text
     assert "held stays: pod default/pinned-1 must not be disrupted" in text

@@ -54,7 +54,7 @@ from karpenter.session.catalog import suited_catalog
 from karpenter.session.live import connected, running_operator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
@@ -358,10 +358,16 @@ def _manifests(paths: tuple[str, ...], catalog: str, settings: Settings) -> Fixe
 
 
 def planned_document(
-    decision: PlanDecision, view: ClusterView, catalog: Catalog, now: datetime, *, title: str
+    decision: PlanDecision,
+    view: ClusterView,
+    catalog: Catalog,
+    now: datetime,
+    *,
+    title: str,
+    notes: Iterable[str] | None = None,
 ) -> ConsoleDocument:
-    """Return a plan and its cluster as the page shows them."""
-    data = plan_data(decision, remarks(decision, view, catalog))
+    """Return a plan and its cluster as the page shows them, with its remarks or with these `notes`."""
+    data = plan_data(decision, remarks(decision, view, catalog) if notes is None else notes)
     if decision.disruption is not None:
         data |= disruption_data(decision.disruption, decision.names)
     snapshot = SnapshotBuilder().build(view, catalog)

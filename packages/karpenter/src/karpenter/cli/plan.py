@@ -18,6 +18,7 @@ from karpenter.cli.planning.data import disruption_data, plan_data, rollout_data
 from karpenter.cli.planning.decision import PlanDecision, decide, decision_settings
 from karpenter.cli.planning.remarks import remarks
 from karpenter.cli.planning.rollout import DriftRollout, rollout
+from karpenter.cli.planning.rows import rollout_sentences
 from karpenter.cli.planning.volumes import (
     missing_storage_classes,
     storage_class_hint,
@@ -172,7 +173,9 @@ def plan(  # noqa: PLR0917  click hands over options by name
             from karpenter.cli.console import plan_page, planned_document  # noqa: PLC0415  only html needs it
             from karpenter.cli.why import inquiry_of  # noqa: PLC0415  as above
 
-            document = planned_document(decision, view, types, moment, title=session.title)
+            if change is not None:
+                told += rollout_sentences(change)
+            document = planned_document(decision, view, types, moment, title=session.title, notes=told)
             click.echo(plan_page(document, inquiry_of(view, types, settings, moment)), nl=False)
         else:
             _write(decision, told, change, output, why=why)
