@@ -267,7 +267,7 @@ class ClusterApi:
         deadline = self._clock.monotonic() + within
         told = ""
         while True:
-            holder = await self._leader(release.namespace, since)
+            holder = await self.leader(release.namespace, since)
             if holder:
                 yield f"{holder} leads"
                 return
@@ -297,7 +297,7 @@ class ClusterApi:
             pods = await self.every("v1", "Pod", labels=labels)
             # One that is killed leaves its lease as it is; no other replica may take it before it ends.
             since = self._clock.now() - timedelta(seconds=_LEASE_SECONDS)
-            holder = await self._leader(release.namespace, since)
+            holder = await self.leader(release.namespace, since)
             if not pods and not holder:
                 return
             if self._clock.monotonic() >= deadline:
@@ -305,7 +305,7 @@ class ClusterApi:
                 raise InstallationError(f"the operator still runs after {within:g} s: {left}")
             await asyncio.sleep(_EARLY_ENOUGH / 4)
 
-    async def _leader(self, namespace: str, since: datetime) -> str:
+    async def leader(self, namespace: str, since: datetime) -> str:
         try:
             lease = await self.client.get(LEASES, LEASE, namespace=namespace)
         except NotFound:

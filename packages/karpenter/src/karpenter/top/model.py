@@ -236,7 +236,12 @@ def _waiting_since(node: StateNode) -> datetime | None:
 
 
 def waiting_pods(view: ClusterView) -> list[Pod]:
-    return [pod for pod in view.pods.values() if not pod.spec.node_name and is_active(pod)]
+    """Return the pods without a node; the operator of `karpenter local` is one that runs without."""
+    return [
+        pod
+        for pod in view.pods.values()
+        if not pod.spec.node_name and is_active(pod) and pod.status.phase != "Running"
+    ]
 
 
 def totals(rows: Sequence[NodeRow], waiting: Sequence[Pod]) -> ClusterTotals:
