@@ -217,7 +217,6 @@ def install(
         if output.form in {"aws-cli", "cloudformation"}:
             click.echo(_printed(plan, output.form), nl=False)
             return
-        note_about_chart(plan)
         yes, no_wait, seconds, no_helm = asked
         reading = dry_run or check
         where = {"kubeconfig": kubeconfig, "context": context, "endpoint": plan.facts.endpoint}
@@ -258,14 +257,14 @@ def options_of(options: dict[str, Any]) -> InstallationOptions:
     Raises:
         CommandError: an option cannot be used.
     """
-    from karpenter.install.options import CHARTS, InstallationOptions  # noqa: PLC0415  only who installs
+    from karpenter.install.options import PREVIOUS, InstallationOptions  # noqa: PLC0415  only who installs
 
     if options["use_previous"]:
         for name in ("version", "chart_version"):
             if options[name]:
                 flag = name.replace("_", "-")
                 raise CommandError(f'"use-previous" flag cannot be used with "{flag}" flag')
-        options["chart_version"], options["version"] = CHARTS[options["naming"]].previous
+        options["chart_version"], options["version"] = PREVIOUS
     for name in ("consolidate_after", "expire_after"):
         try:
             parse_duration_or_never(options[name])
@@ -310,12 +309,6 @@ def _check_objects(plan: InstallationPlan) -> None:
     if problems:
         options = "--ami-alias, --ami-family, --expire-after and --consolidate-after"
         raise CommandError(*problems, hint=f"these fields come from {options}")
-
-
-def note_about_chart(plan: InstallationPlan) -> None:
-    """Say that a repository that is printed is not where the chart comes from."""
-    if plan.chart.repository:
-        note("note: the chart is the one that this command carries; nothing is downloaded")
 
 
 def _printed(plan: InstallationPlan, form: str) -> str:
@@ -376,7 +369,7 @@ async def _install(
             clock = SystemClock()
             log: Any = InstallationLog(plan)
             if plan.options.naming == "eksdemo":
-                log = EksdemoLog(plan, clock.now)
+                log = EksdemoLog(plan, clock.now, within=wait)
             installer = Installer(plan, aws, cluster, clock=clock, leads_within=wait)
             await _follow(installer, log, output)
     except NotConfigured as error:
