@@ -77,7 +77,7 @@ There are {len(RULES)} rules; each has a name, which is its anchor on this page.
 karpenter doctor -f cluster/
 karpenter doctor --context production --region us-west-2 --cluster blue
 karpenter doctor --policy controller-policy.json
-kubectl -n kube-system logs deployment/karpenter | karpenter doctor --log -
+kubectl -n kube-system logs -l app.kubernetes.io/name=karpenter --tail=-1 | karpenter doctor --log -
 karpenter doctor --terraform infra/ -f karpenter.yaml
 ```
 

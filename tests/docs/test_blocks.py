@@ -63,6 +63,7 @@ ELSEWHERE: Final = (
     (r"^(terraform |\$\(terraform )", "tests/integration/test_terraform.py"),
     (r"^helm ", "tests/integration/test_helm.py, test_install_helm.py"),
     (r"^(kubectl|aws|curl) [^|]*$", "a program of others; make tour has them"),
+    (r"^aws ecr .*\| podman login", "likewise"),
     (r"^kubectl .* exec .* -- karpenter", "within a pod: tests/integration/test_shadow.py"),
     (r"\| kubectl apply -f -$", "its first half is run"),
     (r"karpenter local ", "make tour, tests/integration/test_local_cluster.py"),

@@ -307,7 +307,7 @@ async def _leader(facts: ClusterFacts) -> str:
                     namespace = lease["metadata"]["namespace"]
                     holder = await api.leader(namespace, since)
                     if holder:
-                        return f"{namespace}/{holder.partition('_')[0]}"
+                        return f"{holder} in {namespace}"
     except (KubeError, TimeoutError):
         return ""
     return ""

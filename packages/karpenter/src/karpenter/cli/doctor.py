@@ -14,6 +14,7 @@ import click
 import msgspec
 import structlog
 
+from karpenter.base.clock import SystemClock
 from karpenter.cli.aws_options import cluster_refusal, eks_name
 from karpenter.cli.errors import CommandError, note, one_line, telling
 from karpenter.cli.files import files_option, read_texts
@@ -42,7 +43,7 @@ _NO_LOGS: Final = "no log of the operator's pods was read: give --log FILE"
     "  karpenter doctor --context production --region us-west-2 --cluster blue\n\n"
     "  karpenter doctor --log-lines 5000 -o json\n\n"
     "  karpenter doctor --policy controller-policy.json\n\n"
-    "  kubectl -n kube-system logs deployment/karpenter | karpenter doctor --log -\n\n"
+    "  kubectl -n kube-system logs -l app.kubernetes.io/name=karpenter --tail=-1 | karpenter doctor --log -\n\n"
     "  karpenter doctor --terraform infra/ -f karpenter.yaml -o json"
 )
 @files_option(required=False, text="Manifests, values of the chart and policies")
@@ -151,7 +152,6 @@ def _live(kubeconfig: str, context: str, lines: int) -> Gathered:
 
 
 async def _read(kubeconfig: str, context: str, lines: int) -> Gathered:
-    from karpenter.base.clock import SystemClock  # noqa: PLC0415  as above
     from karpenter.doctor.gather import read_cluster  # noqa: PLC0415  as above
     from karpenter.kube.client import Client  # noqa: PLC0415  as above
     from karpenter.kube.http import HttpTransport  # noqa: PLC0415  as above
@@ -182,6 +182,7 @@ def _facts(files: Gathered | None, live: Gathered | None) -> DoctorFacts:
         note(f"not read: {one_line(each)}")
     return DoctorFacts(
         objects=(*written, *kept),
+        now=SystemClock().now() if live is not None else None,
         live=live is not None,
         kubernetes=live.kubernetes if live is not None else None,
         charts=charts or None,

@@ -46,6 +46,7 @@ def example() -> None:
 @click.option(
     "-c", "--cluster", required=True, metavar="NAME", callback=eks_name, help="The cluster, as EKS calls it."
 )
+@telling("rendering the NodePool")
 def nodepool(cluster: str) -> None:
     """Print a NodePool and an EC2NodeClass for a cluster in AWS.
 

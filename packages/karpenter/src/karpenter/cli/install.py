@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from karpenter.install.account import AccountApi
+    from karpenter.install.kubernetes import ClusterApi
     from karpenter.install.options import InstallationOptions
     from karpenter.install.plan import InstallationPlan
 
@@ -215,6 +216,8 @@ def install(
         with progress(f"reading the account, {region}, cluster {options['cluster']}"):
             plan = plan_for(aws, region, options)
         if output.form in {"aws-cli", "cloudformation"}:
+            if output.form == "aws-cli":
+                run_quietly(_preflight(plan, aws, None, refuse=False))
             click.echo(_printed(plan, output.form), nl=False)
             return
         yes, no_wait, seconds, no_helm = asked
@@ -330,12 +333,15 @@ async def _look(
         async with cluster_api(**where) as cluster:
             with progress("comparing the account and the cluster with the plan"):
                 seen = await survey(plan, aws, cluster)
+            if not check:
+                await _preflight(plan, aws, cluster, refuse=False)
     except KubeError as error:
         if check:
             raise
         note(f"note: {error}; what is in the cluster is taken for missing")
         with progress("comparing the account with the plan"):
             seen = await survey(plan, aws, None)
+        await _preflight(plan, aws, None, refuse=False)
     drift = any(each.state != "exists" for _, resource, each in seen if not getattr(resource, "once", False))
     drift = drift or any(not each.present for _, _, each in seen)
     if output.form == "json":
@@ -360,7 +366,8 @@ async def _install(
 
     try:
         async with cluster_api(**where) as cluster:
-            await cluster.client.server_version()  # a cluster that refuses us leaves the account as it is
+            # A cluster that refuses us, or cannot run the operator, leaves the account as it is.
+            await _preflight(plan, aws, cluster, refuse=bool(wait))
             if not yes:
                 with progress("comparing the account and the cluster with the plan"):
                     seen = await survey(plan, aws, cluster)
@@ -378,6 +385,23 @@ async def _install(
             hint=f"aws eks update-kubeconfig --name {plan.facts.cluster} --region {plan.facts.region}",
         ) from error
     return 0
+
+
+async def _preflight(
+    plan: InstallationPlan, aws: AccountApi, cluster: ClusterApi | None, *, refuse: bool
+) -> None:
+    """Say what would keep the operator from running; with `refuse`, do not go on where that is certain."""
+    from karpenter.install.preflight import as_hint, find_problems  # noqa: PLC0415  loads much
+
+    with progress("looking for nodes and for the image of the operator"):
+        problems = await find_problems(plan, aws, cluster)
+    certain = [each for each in problems if each.certain and refuse]
+    if certain:
+        raise CommandError(*(each.problem for each in certain), hint=as_hint(certain))
+    for each in problems:
+        note(f"note: {each.problem}")
+        if each.hint:
+            note(f"hint: {each.hint}")
 
 
 async def _follow(installer: Any, log: Any, output: Output) -> None:

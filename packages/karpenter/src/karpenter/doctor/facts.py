@@ -9,6 +9,7 @@ are answered from whatever source knows: the running Deployment, a chart, or Ter
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -219,6 +220,9 @@ class DoctorFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is known."""
 
     objects: tuple[Document, ...] | None = None
+    now: datetime | None = None
+    """When a live cluster was read."""
+
     live: bool = False
     """Whether `objects` are all there are in a cluster, rather than some manifests."""
 
