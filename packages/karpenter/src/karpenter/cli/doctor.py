@@ -43,7 +43,8 @@ _NO_LOGS: Final = "no log of the operator's pods was read: give --log FILE"
     "  karpenter doctor --context production --region us-west-2 --cluster blue\n\n"
     "  karpenter doctor --log-lines 5000 -o json\n\n"
     "  karpenter doctor --policy controller-policy.json\n\n"
-    "  kubectl -n kube-system logs -l app.kubernetes.io/name=karpenter --tail=-1 | karpenter doctor --log -\n\n"
+    "  kubectl -n kube-system logs -l app.kubernetes.io/name=karpenter --tail=-1"
+    " | karpenter doctor --log -\n\n"
     "  karpenter doctor --terraform infra/ -f karpenter.yaml -o json"
 )
 @files_option(required=False, text="Manifests, values of the chart and policies")
