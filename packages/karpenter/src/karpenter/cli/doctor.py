@@ -19,7 +19,14 @@ from karpenter.cli.aws_options import cluster_refusal, eks_name
 from karpenter.cli.errors import CommandError, note, one_line, telling
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.output import Output, output_option_with, render
-from karpenter.doctor.facts import DoctorFacts, LogText, PolicyText, TerraformBlock, cluster_name
+from karpenter.doctor.facts import (
+    DoctorFacts,
+    LogText,
+    PolicyText,
+    TerraformBlock,
+    cluster_name,
+    region_of_cluster,
+)
 from karpenter.doctor.gather import LOG_LINES, Gathered, read_manifests
 from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorFinding
 from karpenter.doctor.rules import RULES, Diagnosis, diagnose
@@ -106,7 +113,8 @@ def doctor(  # noqa: PLR0917  click hands over options by name
 
     Looks at manifests, a live cluster, an AWS account, IAM policies, logs and Terraform, at any of
     them alone or at all together, and changes nothing. Without any of them it looks at the cluster
-    of the current context. Rules that need what was not given are skipped, and counted.
+    of the current context. Of a live cluster on AWS it takes region and name from what runs there,
+    and reads the account too. Rules that need what was not given are skipped, and counted.
 
     Every finding names the object, the field, what helps, and the place in the reference that
     explains the rule. Exits 0 when there is no error, 1 when there is one, and 2 when the input
@@ -126,6 +134,8 @@ def doctor(  # noqa: PLR0917  click hands over options by name
         facts = _with_terraform(facts, Path(folder))
     if region or cluster:
         facts = _with_account(facts, region, cluster)
+    elif facts.live:
+        facts = _with_its_account(facts)
     diagnosis = diagnose(facts, ignore=ignore)
     _report(diagnosis, output)
     if diagnosis.count(ERROR):
@@ -228,6 +238,18 @@ def _version_in(blocks: Sequence[TerraformBlock]) -> str | None:
     stated += [each.body.get("version") for each in blocks if each.type == "aws_eks_cluster"]
     found = (str(each or "") for each in stated)
     return next((text for text in found if text and "${" not in text), None)
+
+
+def _with_its_account(facts: DoctorFacts) -> DoctorFacts:
+    """Read the account of a live cluster on AWS; where that fails, say so and go on without."""
+    region, cluster = region_of_cluster(facts), cluster_name(facts)
+    if not cluster or not (region or next(facts.classes(), None)):
+        return facts
+    try:
+        return _with_account(facts, region, cluster)
+    except CommandError as error:
+        reason = f"the AWS account was not read: {'; '.join(error.problems)}: give --region and --cluster"
+        return msgspec.structs.replace(facts, unread={**facts.unread, "aws": reason})
 
 
 def _with_account(facts: DoctorFacts, region: str, cluster: str) -> DoctorFacts:

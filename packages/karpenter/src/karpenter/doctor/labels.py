@@ -92,8 +92,13 @@ def region_of(zone: str) -> str:
 
 def matching_types(requirements: list[dict[str, Any]]) -> int:
     """Return how many instance types meet all requirements that are about types."""
+    return sum(1 for _ in matching_labels(requirements))
+
+
+def matching_labels(requirements: list[dict[str, Any]]) -> Iterator[dict[str, tuple[str, ...]]]:
+    """Yield the labels of the instance types that meet all requirements that are about types."""
     mine = [each for each in requirements if str(each.get("key")) in _about_types()]
-    return sum(all(_meets(labels, each) for each in mine) for labels in type_table())
+    yield from (labels for labels in type_table() if all(_meets(labels, each) for each in mine))
 
 
 def _about_types() -> frozenset[str]:
