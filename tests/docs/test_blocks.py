@@ -68,6 +68,7 @@ ELSEWHERE: Final = (
     (r"\| kubectl apply -f -$", "its first half is run"),
     (r"karpenter local ", "make tour, tests/integration/test_local_cluster.py"),
     (r"karpenter run ", "runs until it is stopped: tests/integration/test_operator.py, test_flight.py"),
+    (r"^karpenter notify (?!--once)", "runs until it is stopped: tests/integration/test_notify.py"),
     (r"^karpenter demo", "half a minute: tests/unit/local/demo, tests/integration/test_top.py"),
     (r"^karpenter console ", "serves until it is stopped: tests/browser"),
     (r"^karpenter top (?!--once)", "a screen: tests/unit/top, tests/integration/test_top.py"),
