@@ -18,7 +18,7 @@ import click
 from karpenter.base.clock import SystemClock
 from karpenter.base.duration import DurationError, parse_duration
 from karpenter.cli.aws_options import cluster_refusal, kube_options, run_quietly
-from karpenter.cli.errors import CommandError, note
+from karpenter.cli.errors import CommandError, note, progress
 from karpenter.notify.outbox import COMPONENT, FORMS, REASONS, Outbox, happened_at, is_told, notification_of
 
 if TYPE_CHECKING:
@@ -227,7 +227,8 @@ class _Notifier:
         from karpenter.api.cluster import Event  # noqa: PLC0415  loads much
         from karpenter.kube.rest import Selection  # noqa: PLC0415  likewise
 
-        page = await client.list(Event, Selection(fields=f"reportingComponent={COMPONENT}"))
+        with progress("reading the Events of the operator"):
+            page = await client.list(Event, Selection(fields=f"reportingComponent={COMPONENT}"))
         since = self._clock.now() - timedelta(hours=1)
         for event in sorted(page.items, key=lambda each: str(happened_at(each))):
             self._take(event, since)
