@@ -8,14 +8,14 @@ JOBS ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 RUNS ?= 3000
 # What `make test` leaves to targets of their own: they need programs of others, or minutes.
-QUICK := not (controlplane or helm or tour or long or browser or cdk or prometheus or terminal or terraform)
+QUICK := not (controlplane or helm or tour or long or browser or cdk or prometheus or terminal or terraform or readme)
 # The tests that cover base and core. Tracing doubles the time of the others, so they run without.
 COVERING := tests/unit/base tests/unit/core tests/unit/api tests/property tests/parity
 
-.PHONY: help demo test lint types imports unit coverage tour long shadow browser cdk helm prometheus terminal infrastructure bench walks soak planted mutants chaos memory sbom fuzz crds chart terraform settings metrics doctor commands docs man controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage tour long shadow browser helm prometheus terminal cdk infrastructure readme bench walks soak planted mutants chaos memory fuzz generate crds chart terraform settings metrics doctor commands man docs controlplane release release-twice sbom lock clean
 
-help: ## Say what can be made
-	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 36
+help: ## Say what can be made; CONTRIBUTING.md says more
+	@sed -nE 's/^([a-z -]+):.*## /\1\t/p; s/^#: //p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "karpenter needs Python 3.11 or newer; hint: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
@@ -37,56 +37,62 @@ demo: $(VENV)/.demo ## Show the product, with no cluster and no cloud account
 
 test: lint types imports coverage ## Lint, type-check, test and measure coverage
 
-lint: $(VENV)/.ready ## Check style and formatting
+#: lint types imports unit coverage	The parts of make test
+lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.ready ## Check types, strictly
+types: $(VENV)/.ready
 	$(BIN)/mypy packages/karpenter/src packages/karpenter-local/src tests benchmarks
 
-imports: $(VENV)/.ready ## Check the layers and the purity of the core
+imports: $(VENV)/.ready
 	$(BIN)/lint-imports --no-cache
 
-unit: $(VENV)/.ready ## Run the tests without measuring coverage
+unit: $(VENV)/.ready
 	$(BIN)/pytest -n $(JOBS) -m "$(QUICK)"
 
-coverage: $(VENV)/.ready ## Run the tests; 95 % of base and core must be covered, by their own
+coverage: $(VENV)/.ready
 	$(BIN)/coverage erase
 	$(BIN)/pytest -n $(JOBS) -m "$(QUICK)" --cov --cov-report= $(COVERING)
 	$(BIN)/coverage report
 	$(BIN)/pytest -n $(JOBS) -m "$(QUICK)" $(addprefix --ignore=,$(COVERING)) tests
 
-tour: $(VENV)/.ready ## Follow the tutorials, command by command; takes three minutes and needs kubectl
+tour: $(VENV)/.ready ## Follow the tutorials, command by command; needs kubectl
 	$(BIN)/pytest -n 0 -m tour tests/integration/test_docs_install.py tests/integration/test_docs_aws.py
 
-browser helm prometheus terminal: $(VENV)/.ready ## Run the tests that need Chromium, helm, Prometheus or tmux
+#: browser helm prometheus terminal cdk
+#: 	Tests that need Chromium, helm, Prometheus, tmux or node
+browser helm prometheus terminal: $(VENV)/.ready
 	$(BIN)/pytest -n 0 -m $@ tests
 
 $(VENV)/.cdk: requirements/cdk.txt $(VENV)/.ready
 	@tools/install $(BIN) requirements/cdk.txt
 	@touch $@
 
-cdk: $(VENV)/.cdk ## Synthesise stacks with CDK, which needs node, and deploy them on the embedded AWS
+cdk: $(VENV)/.cdk
 	$(BIN)/pytest -n 0 -m cdk tests
 
 $(VENV)/.docs: requirements/docs.txt $(VENV)/.ready
 	@tools/install $(BIN) requirements/docs.txt
 	@touch $@
 
-long: $(VENV)/.ready ## Run what make test runs a part of: more simulated runs, more examples of each law
+long: $(VENV)/.ready ## Run more simulated runs, and more examples of each law
 	$(BIN)/pytest -n $(JOBS) -m long --ignore tests/integration/test_shadow.py tests
 	$(BIN)/pytest -n $(JOBS) --hypothesis-profile=steady tests/property
 
-shadow: $(VENV)/.ready ## Compare the report of a shadow with two runs apart, for an hour and for a day
+shadow: $(VENV)/.ready
 	$(BIN)/pytest -n $(JOBS) -m long tests/integration/test_shadow.py
 
-infrastructure: $(VENV)/.ready ## Apply the Terraform on the embedded AWS; needs terraform and its providers of AWS and Helm
+infrastructure: $(VENV)/.ready ## Apply the Terraform on the embedded AWS
 	$(BIN)/pytest -n 0 -m terraform tests/integration/test_terraform.py tests/integration/test_terraform_helm.py
+
+readme: $(VENV)/.ready ## Install as the README says, and run what it prints
+	$(BIN)/pytest -n 0 -p no:randomly -m readme tests/integration/test_readme.py
 
 bench: $(VENV)/.ready ## Print the tables of speed, memory and price
 	$(BIN)/python -m benchmarks
 
-walks: $(VENV)/.ready ## Say which modules a pod, a consolidation and a plan pass
+walks: $(VENV)/.ready
 	$(BIN)/python -m tools.walks
 
 soak: $(VENV)/.ready ## Run thousands of simulated hours with faults; takes hours
@@ -94,67 +100,77 @@ soak: $(VENV)/.ready ## Run thousands of simulated hours with faults; takes hour
 	$(BIN)/karpenter simulate --provider aws --seed 1..$(RUNS) --hours 1 --faults many --jobs $(JOBS)
 
 PART ?= 0/1
-planted: $(VENV)/.ready ## Look whether the simulation finds planted bugs; PART=k/n takes every nth
+planted: $(VENV)/.ready ## Look whether the simulation finds planted bugs; PART=k/n
 	$(BIN)/python -m tests.planted --jobs $(JOBS) --part $(PART)
 
-mutants: $(VENV)/.ready ## Look whether tests fail when the core is changed: COUNT=400 changes, SEED=1
-	$(BIN)/python -m tests.planted.mutants --jobs $(JOBS) --count $(or $(COUNT),400) --seed $(or $(SEED),1)
+mutants: $(VENV)/.ready ## Look whether tests notice a changed core; COUNT=400 SEED=1
+	$(BIN)/python -m tests.planted.mutants --jobs $(JOBS) --count $(or $(COUNT),400) --seed $(or $(SEED),1) --least $(or $(LEAST),0.97)
 
 SERVER ?= embedded
 KILLS ?= 100
-chaos: $(VENV)/.ready ## Kill and break everything around the operator: SERVER=embedded or real, KILLS=100, MINUTES=120
+chaos: $(VENV)/.ready ## Kill and break things; SERVER=embedded|real KILLS= MINUTES=
 	$(BIN)/python -m tests.chaos --server $(SERVER) --kills $(KILLS) --minutes $(or $(MINUTES),120)
 
-memory: $(VENV)/.ready ## Print the curve of memory over MINUTES=45 at 1,000 nodes and 20,000 pods
+memory: $(VENV)/.ready ## Print memory over MINUTES=45 at 1,000 nodes
 	$(BIN)/python -m benchmarks.bench_memory --minutes $(or $(MINUTES),45)
 
-sbom: $(VENV)/.ready ## Write the bill of materials of the image, with licences, as CycloneDX
+release: $(VENV)/.ready ## Write wheels, charts, image context, SBOM and sums into dist
+	$(BIN)/python -m tools.release dist
+
+release-twice: $(VENV)/.ready
+	$(BIN)/python -m tools.release dist
+	$(BIN)/python -m tools.release build/again
+	cmp dist/SHA256SUMS build/again/SHA256SUMS
+
+sbom: $(VENV)/.ready
 	@mkdir -p build
 	$(BIN)/python -m tools.sbom requirements/image.txt > build/sbom.cdx.json
 
 SECONDS ?= 60
-fuzz: $(VENV)/.ready ## Feed hostile text to everything that reads text, for SECONDS=60
+fuzz: $(VENV)/.ready ## Feed hostile text to everything that reads, SECONDS=60
 	$(BIN)/python -m tests.fuzz $(SECONDS)
 
-crds: $(VENV)/.ready ## Write the CRDs of the chart anew from the API types
+generate: crds chart terraform settings metrics doctor commands man ## Write all that is generated anew; make test compares
+
+crds: $(VENV)/.ready
 	$(BIN)/karpenter crds --write charts/karpenter/crds
 	$(BIN)/karpenter crds --write docs/reference --output markdown
 
-chart: $(VENV)/.ready ## Write the charts anew from the objects that are applied
+chart: $(VENV)/.ready
 	$(BIN)/python -m tools.charts charts/karpenter charts/karpenter-crd
 
-terraform: $(VENV)/.ready ## Write the Terraform module anew from the plan of an installation
+terraform: $(VENV)/.ready
 	$(BIN)/python -m karpenter.install.terraform deploy/terraform/karpenter
 
-settings: $(VENV)/.ready ## Write the reference of settings anew
+settings: $(VENV)/.ready
 	$(BIN)/python -m tools.settings_reference > docs/reference/settings.md
 
-metrics: $(VENV)/.ready ## Write the reference of metrics anew
+metrics: $(VENV)/.ready
 	$(BIN)/python -m tools.metrics_reference > docs/reference/metrics.md
 	$(BIN)/python -m tools.metrics_reference aws > docs/reference/metrics-aws.md
 
-doctor: $(VENV)/.ready ## Write the page of the doctor's rules anew
+doctor: $(VENV)/.ready
 	$(BIN)/python -m tools.doctor_reference > docs/reference/doctor.md
 
-commands: $(VENV)/.ready ## Write the reference of commands anew
+commands: $(VENV)/.ready
 	$(BIN)/python -m karpenter.cli.manual > docs/reference/commands.md
 
-docs: $(VENV)/.docs ## Build the documentation site into build/site; a warning is an error
+docs: $(VENV)/.docs ## Build the documentation site into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-man: $(VENV)/.ready ## Write the man pages of the distributions anew; read them with man karpenter-plan
+man: $(VENV)/.ready
 	$(BIN)/python -m karpenter.cli.manual packages
 
-controlplane: $(VENV)/.ready ## Build or find the real control plane and helm, for the contract suite
+controlplane: $(VENV)/.ready ## Build or find the real control plane and helm, with Go
 	$(BIN)/python controlplane/build.py
 
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-emit-package karpenter
 
-lock: $(VENV)/.python ## Lock the dependencies anew: of the image, the demo, development, CDK and the site
+lock: $(VENV)/.python ## Lock the dependencies anew
 	$(BIN)/python -m pip install --quiet uv
-	$(LOCK) packages/karpenter/pyproject.toml packages/karpenter-local/pyproject.toml --extra aws --extra lp --extra socks --extra terraform --extra top --group dev -o requirements/dev.txt
+	$(LOCK) packages/karpenter/pyproject.toml packages/karpenter-local/pyproject.toml --extra aws --extra otel --extra socks --extra terraform --extra top --group dev -o requirements/dev.txt
 	$(LOCK) packages/karpenter/pyproject.toml packages/karpenter-local/pyproject.toml --group build --constraint requirements/dev.txt -o requirements/demo.txt
-	$(LOCK) packages/karpenter/pyproject.toml --extra aws --extra lp --constraint requirements/dev.txt -o requirements/image.txt
+	$(LOCK) packages/karpenter/pyproject.toml --extra aws --extra otel --constraint requirements/dev.txt -o requirements/image.txt
 	$(LOCK) packages/karpenter/pyproject.toml --extra cdk --group cdk --constraint requirements/dev.txt -o requirements/cdk.txt
 	$(LOCK) packages/karpenter/pyproject.toml --group docs --constraint requirements/dev.txt -o requirements/docs.txt
 

@@ -13,7 +13,7 @@ from benchmarks.table import Table, count, seconds
 from benchmarks.workloads.deployments import Kind, deployments, plain_pods
 from benchmarks.workloads.ec2 import ec2_problem, ordinary
 from karpenter.core.scheduling.problem import Options, Plan, Problem
-from karpenter.core.scheduling.solve import solve
+from karpenter.core.scheduling.proof.prove import solve_and_prove
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,9 +60,9 @@ def results() -> list[Result]:
 
 
 def _solved(problem: Problem, packing: Literal["greedy", "price"]) -> tuple[Plan, float]:
-    options = msgspec.structs.replace(problem.options, packing=packing, prove=packing == "price")
+    options = msgspec.structs.replace(problem.options, packing=packing)
     begun = time.process_time()
-    plan = solve(msgspec.structs.replace(problem, options=options))
+    plan = solve_and_prove(msgspec.structs.replace(problem, options=options))
     return plan, time.process_time() - begun
 
 

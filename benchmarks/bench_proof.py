@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.table import Table, count, seconds
 from benchmarks.workloads.batches import SHAPES, batch
-from karpenter.core.scheduling.solve import solve
+from karpenter.core.scheduling.proof.prove import solve_and_prove
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,10 +40,10 @@ def results(fewest: int, most: int, seeds: int = _SEEDS) -> list[Result]:
         for seed in range(seeds):
             given = batch(shape, seed, fewest=fewest, most=most, spot=seed % 2 == 1)
             begun = time.process_time()
-            cost = solve(given).cost
+            cost = solve_and_prove(given).cost
             spent = time.process_time() - begun
-            options = msgspec.structs.replace(given.options, packing="greedy", prove=False)
-            greedy = solve(msgspec.structs.replace(given, options=options)).cost.hourly
+            options = msgspec.structs.replace(given.options, packing="greedy")
+            greedy = solve_and_prove(msgspec.structs.replace(given, options=options)).cost.hourly
             if cost.hourly:
                 found.append(
                     Result(

@@ -77,6 +77,8 @@ def _pod(number: int) -> Pod:
 class ChangingFeed:
     """A cluster in which some pods change every second."""
 
+    host = ""
+
     def __init__(self, changes: int) -> None:
         self._state = ClusterState(serves=None)
         self._pods = [_pod(number) for number in range(PODS)]

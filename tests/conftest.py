@@ -3,7 +3,7 @@ What every test run needs: whether the real control plane and helm are there, an
 
 Tests marked ``controlplane`` run when its binaries are found, tests marked ``helm`` when helm is; otherwise
 they are left out, and the run says so. Tests marked ``tour``, ``long``, ``browser``, ``cdk``, ``prometheus``,
-``terminal`` or ``terraform`` run only when asked for, as by ``-m tour``.
+``terminal``, ``terraform`` or ``readme`` run only when asked for, as by ``-m tour``.
 
 Laws are tried with the same examples in every run, so that a change is judged by what it changes; CI tries
 more of them (``--hypothesis-profile=steady``) than ``make test`` does.
@@ -11,7 +11,9 @@ more of them (``--hypothesis-profile=steady``) than ``make test`` does.
 """
 
 import sys
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Generator, Iterator
+from typing import TextIO, cast
 
 import pytest
 import structlog
@@ -26,23 +28,53 @@ settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("thorough", max_examples=2500, deadline=None, print_blob=True)
 
 
-_WHEN_ASKED = ("tour", "long", "browser", "cdk", "prometheus", "terminal", "terraform")
+_WHEN_ASKED = ("tour", "long", "browser", "cdk", "prometheus", "terminal", "terraform", "readme")
 
 
-def _logs_aside() -> None:
-    """Log where no test reads: servers that run beside tests would write into what a command prints."""
+class _RecentLines:
+    """The last log lines of a test, which its report shows when it fails."""
+
+    def __init__(self) -> None:
+        self.lines: deque[str] = deque(maxlen=400)
+
+    def write(self, text: str) -> None:
+        self.lines.append(text)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+
+_LOGS = _RecentLines()
+
+
+def _keep_logs() -> None:
+    """
+    Log into memory: servers that run beside tests would write into what a command prints.
+
+    They also log between two tests, when pytest captures nothing, and would write into its own output.
+    """
     structlog.reset_defaults()
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _LOGS)))
 
 
-_logs_aside()
+_keep_logs()
 
 
 @pytest.fixture(autouse=True)
-def _logs_of_nobody() -> Iterator[None]:
-    """Forget how a command that a test ran has set up logging, which holds for the whole process."""
+def _logs_of_one_test() -> Iterator[None]:
+    """Forget what was logged before, and how a command that a test ran has set up logging for the process."""
+    _LOGS.lines.clear()
     yield
-    _logs_aside()
+    _keep_logs()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the last log lines of a test that fails."""
+    report = yield
+    if report.failed and _LOGS.lines:
+        report.sections.append((f"Last log lines of {item.name}", "".join(_LOGS.lines)))
+    return report
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -98,6 +98,7 @@ The account takes `ec2:Describe*`, `eks:Describe*`, `eks:List*`, `iam:Get*`, `ia
 `events:Describe*`, `events:List*` and `servicequotas:ListServiceQuotas`; `ReadOnlyAccess` has them.
 Only reads are made: list and get in the cluster, Describe, Get and List in the account.
 A fact that AWS refuses to tell is named with AWS' own words, and the rest goes on.
+Rules that look at a kind which may not be read in the cluster are not checked; the hint is a ClusterRole.
 
 ## What it prints
 

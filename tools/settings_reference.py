@@ -40,7 +40,7 @@ _KWOK: Final = {
 }
 
 _WHERE: Final = (
-    "| `--cloud-provider` | `CLOUD_PROVIDER` | `kwok` | the cloud: `aws`, `kwok`, or another one |",
+    "| `--provider` | `CLOUD_PROVIDER` | `kwok` | the cloud: `aws`, `kwok`, or another one |",
     "| `--cluster-name` | `CLUSTER_NAME` | `default` | the name under which machines are tagged |",
     "| `--kubeconfig` | `KUBECONFIG` | | the cluster; in a pod, the one it runs in |",
     "| `--context` | | | the context of the kubeconfig |",

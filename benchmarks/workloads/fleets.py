@@ -70,7 +70,7 @@ def fleet(machines: int, *, seed: int, gone: float, budget: str = "10%") -> Clus
         view_of([pool, *pods]),
         market(),
         now=NOW,
-        options=Options(packing="greedy", prove=False),
+        options=Options(packing="greedy"),
         policy=SchedulingPolicy(),
     )
     by_key = {pod.key: pod for pod in pods}

@@ -21,7 +21,7 @@ from karpenter.core.disruption.memory import DisruptionMemory, Payback
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
 from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
 from karpenter.core.scheduling.problem import Options
-from karpenter.core.scheduling.solve import solve
+from karpenter.core.scheduling.proof.prove import solve_and_prove
 from karpenter.core.state.cluster import ClusterView, view_of
 from karpenter.core.state.statenode import state_nodes
 
@@ -104,4 +104,4 @@ def least(view: ClusterView) -> float:
     built = build_problem(
         alone, market(), now=NOW, options=Options(packing="greedy"), policy=SchedulingPolicy()
     )
-    return solve(built.problem).cost.lower_bound
+    return solve_and_prove(built.problem).cost.lower_bound

@@ -1,7 +1,7 @@
 """
 A cluster on EKS with Karpenter, its roles, its queue, and three NodePools.
 
-    pip install 'karpenter[cdk]'
+    pip install './packages/karpenter[cdk]'
     npx cdk deploy            # or, to look at the template first: python app.py
 """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from karpenter.console.state import (
     ConsoleMachine,
     ConsolePod,
     ConsolePool,
+    Freshness,
     Snapshot,
     SnapshotBuilder,
 )
@@ -309,6 +310,22 @@ async def test_a_live_cluster_moves(tmp_path: Path) -> None:
             await tab.run("karpenterConsole.open('money')")
             assert await tab.until("document.querySelectorAll('#view-money .card').length") == 7
             assert not tab.problems
+
+
+async def test_a_cluster_that_is_gone_is_not_live() -> None:
+    """The page counts from when the cluster answered last, and says live again once it answers."""
+    source = FixedSource(ConsoleDocument(mode="live", title="blue", at=NOON, snapshot=Snapshot()))
+    status = "document.getElementById('status').textContent"
+    async with ConsoleServer(source, explain=explain) as server, open_tab() as tab:
+        await opened(tab, server.url)
+        await tab.until(f"{status} === 'live'")
+        lost = Freshness(as_of=datetime.now(UTC) - timedelta(seconds=25), problem="connection refused")
+        source.messages.send("freshness", lost)
+        await tab.until(f"/not live: as of (2[5-9]|3.) s ago/.test({status})")
+        await tab.until("document.getElementById('status').title === 'connection refused'")
+        source.messages.send("freshness", Freshness())
+        await tab.until(f"{status} === 'live'")
+        assert not tab.problems
 
 
 async def test_what_if_shows_the_difference(tmp_path: Path) -> None:

@@ -58,7 +58,10 @@ FOLLOWED: Final = {
 """Pages that ``make tour`` follows line by line, with kubectl and the AWS CLI."""
 
 ELSEWHERE: Final = (
-    (r"^(\. |make |git clone|pip install|export |python (app\.py|-m pip)|npx |podman )", "not ours"),
+    (
+        r"^(\. |make |git clone|pip install|export |python (app\.py|-m pip)|npx |podman |kubeconform )",
+        "not ours",
+    ),
     (r"^(\.venv/bin/pytest|python -m tests\.)", "the tests"),
     (r"^(terraform |\$\(terraform )", "tests/integration/test_terraform.py"),
     (r"^helm ", "tests/integration/test_helm.py, test_install_helm.py"),
@@ -77,7 +80,7 @@ ELSEWHERE: Final = (
     (r"^karpenter catalog refresh", "asks AWS: tests/unit/cli/test_catalog.py"),
     (r"^karpenter doctor .*--region", "an account: tests/integration/test_doctor.py"),
     (r"--at 2026-01-31T09:00:00Z", "a pod of the reader: tests/unit/cli/test_why.py"),
-    (r"karpenter plan \[-f PATH", "a synopsis"),
+    (r"karpenter plan (\[PATH|diff \[OPTIONS)", "a synopsis"),
     (r"^karpenter simulate .*--provider aws", "tests/integration/test_simulation_aws.py"),
 )
 """Lines that are not run here, and why or where they are."""
@@ -133,14 +136,15 @@ def prepare(folder: Path) -> None:
     for name in ("examples", "deploy", "docs"):
         (folder / name).symlink_to(ROOT / name)
     inflate, quickstart = ROOT / "examples" / "inflate", ROOT / "examples" / "aws" / "quickstart.yaml"
-    for name in ("cluster", "my-cluster"):
+    for name in ("cluster", "my-cluster", "before", "after"):
         shutil.copytree(inflate, folder / name)
     (folder / "nodepools").mkdir()
     shutil.copy(quickstart, folder / "nodepools")
     shutil.copy(ROOT / "examples" / "gitops" / "cluster.yaml", folder / "cluster.yaml")
     shutil.copy(ROOT / "examples" / "gitops" / "cluster.yaml", folder / "old.yaml")
     shutil.copy(ROOT / "examples" / "gitops" / "live.yaml", folder / "live.yaml")
-    shutil.copy(inflate / "nodepool.yaml", folder / "changed-nodepool.yaml")
+    for name in ("changed-nodepool.yaml", "spot-pool.yaml", "on-demand-pool.yaml"):
+        shutil.copy(inflate / "nodepool.yaml", folder / name)
     new = (inflate / "inflate.yaml").read_text("utf-8").replace("inflate", "new")
     (folder / "new-deployment.yaml").write_text(new)
     (folder / "provisioners").mkdir()

@@ -68,6 +68,8 @@ def resolve(words: list[str]) -> tuple[click.Command, click.Context, list[str]]:
     command: click.Command = main
     context = click.Context(main, info_name="karpenter", **main.context_settings)
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        if command.invoke_without_command and words[0] not in command.list_commands(context):
+            break
         name, below, words = command.resolve_command(context, words)  # raises where there is none
         assert below is not None
         command, context = below, click.Context(below, info_name=name, parent=context)

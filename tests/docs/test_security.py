@@ -8,7 +8,7 @@ from pathlib import Path
 
 from karpenter.chart import permissions
 from karpenter.chart.permissions import ADMINISTRATION, CLUSTER, LEASE_NAMESPACE, SYSTEM, Permission
-from karpenter.chart.tree import Equals, Given, IsFalse
+from karpenter.chart.tree import Equals, Given, IsFalse, IsNotFalse
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "internals" / "security.md"
@@ -46,6 +46,8 @@ def condition(permission: Permission, where: str) -> str:
             return f"`{path}={text}`"
         case IsFalse(path):
             return f"`{path}=false`"
+        case IsNotFalse(path):
+            return f"`{path}` other than `false`"
         case _:
             return "`settings.cloudProvider=aws`" if "kube-system" in where else ""
 

@@ -65,6 +65,8 @@ class Recording:
 def read(request: Request, *, watch: bool) -> Call | None:
     """Return the call that a request is; None for what all may ask, such as which kinds exist."""
     _, root, *parts = request.path.split("/")
+    if root == "version":
+        return None
     group = "" if root == "api" else parts.pop(0)
     parts = parts[1:]  # the version
     if not parts:

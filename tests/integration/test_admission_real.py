@@ -100,10 +100,28 @@ async def populate(client: Client) -> None:
     await client.create(Deployment, {"metadata": named, "spec": spec}, namespace="default")
 
 
-async def change(client: Client, kind: Any, patch: dict[str, Any]) -> str:
+ALLOWED_STATUS: dict[str, dict[str, Any]] = {
+    "a nominated node": {"status": {"nominatedNodeName": "node-1"}},
+    "another nominated node": {"status": {"nominatedNodeName": "node-2"}},
+    "no nominated node": {"status": {"nominatedNodeName": None}},
+}
+REFUSED_STATUS: dict[str, dict[str, Any]] = {
+    "the phase of a pod": {"status": {"phase": "Failed"}},
+    "the phase beside the nominated node": {"status": {"phase": "Failed", "nominatedNodeName": "node-1"}},
+    "its conditions": {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+    "its address": {"status": {"podIP": "10.0.0.9", "podIPs": [{"ip": "10.0.0.9"}]}},
+    "its message": {"status": {"message": "evil"}},
+    "its containers": {"status": {"containerStatuses": []}},
+    "its labels by way of its status": {"metadata": {"labels": {"app": "other"}}},
+    "its annotations by way of its status": notes(more="evil"),
+    "its finalizers by way of its status": {"metadata": {"finalizers": ["example.com/a"]}},
+}
+
+
+async def change(client: Client, kind: Any, patch: dict[str, Any], subresource: str = "") -> str:
     """Return why a change was refused; nothing if it was not."""
     try:
-        await client.patch(kind, "web", MergePatch(patch), namespace="default")
+        await client.patch(kind, "web", MergePatch(patch), namespace="default", subresource=subresource)
     except Forbidden as error:
         return str(error)
     return ""
@@ -133,10 +151,14 @@ async def test_the_account_may_change_what_the_operator_writes_and_nothing_else(
     async with installed(tmp_path) as (administrator, operator):
         allowed = {name: await change(operator, *each) for name, each in ALLOWED.items()}
         refused = {name: await change(operator, *each) for name, each in REFUSED.items()}
+        for name, patch in ALLOWED_STATUS.items():
+            allowed[name] = await change(operator, Pod, patch, "status")
+        for name, patch in REFUSED_STATUS.items():
+            refused[name] = await change(operator, Pod, patch, "status")
         await operator.patch(Pod, "web", MergePatch({"metadata": {"annotations": COST}}), namespace="default")
         others = {name: await change(administrator, *each) for name, each in REFUSED.items()}
 
-    assert allowed == dict.fromkeys(ALLOWED, "")
+    assert allowed == dict.fromkeys([*ALLOWED, *ALLOWED_STATUS], "")
     assert [name for name, said in refused.items() if "the operator may not change" not in said] == []
     assert others == dict.fromkeys(REFUSED, "")
 
@@ -147,7 +169,7 @@ async def test_it_may_not_go_around_them(tmp_path: Path) -> None:
         tried: list[KubeError] = []
         for kind, name, subresource in (
             (Pod, "web", "ephemeralcontainers"),
-            (Pod, "web", "status"),
+            (Pod, "web", "resize"),
             (Deployment, "web", "scale"),
         ):
             try:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from karpenter.api.meta import find_status_condition
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
@@ -249,6 +251,25 @@ async def test_a_release_rolls_the_nodes(sandbox: Sandbox) -> None:
 
     await sandbox.until(rolled, within=900)
     assert not {each.image for each in sandbox.aws.control.instances()} & set(before.values())
+
+
+@in_aws()
+async def test_a_changed_class_drifts_its_machines_at_once(sandbox: Sandbox) -> None:
+    """NodeClaims are marked when their node class changes, and not when they are looked at next."""
+    await apply(sandbox)
+    await scale(sandbox, 3)
+    await sandbox.until_running(3)
+    await asyncio.sleep(60)  # what was begun for the new nodes is done
+
+    change = MergePatch({"spec": {"tags": {"team": "web"}}})
+    await sandbox.client.patch(EC2NodeClass, "default", change)
+
+    async def drifted() -> bool:
+        claims = await sandbox.node_claims()
+        found = [find_status_condition(each.status.conditions, "Drifted") for each in claims]
+        return all(each is not None and each.reason == "NodeClassDrift" for each in found)
+
+    await sandbox.until(drifted, within=5)
 
 
 @in_aws()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
 from karpenter.cli.console import explain
 from karpenter.cli.why import inquiry_of
 from karpenter.console.live import ClusterFollower
+from karpenter.console.state import Freshness
 from karpenter.kube.client import Client
+from karpenter.kube.errors import Unreachable
 from karpenter.operator.options import parse_settings
 from karpenter_local.sandbox.sandbox import Sandbox
 from karpenter_local.virtual import run_virtual
@@ -29,9 +32,17 @@ class CountingTransport:
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
         self.methods: list[str] = []
+        self.is_lost = False
+        """Whether nothing comes back any more, while watches that are open stay open and silent."""
+
+        self.beats = 0
+        """Requests that ask only whether the server is there."""
 
     async def send(self, request: Request) -> Response:
         self.methods.append(request.method)
+        self.beats += request.path == "/version"
+        if self.is_lost:
+            raise Unreachable("connection refused", request=request)
         return await self._inner.send(request)
 
     @asynccontextmanager
@@ -68,10 +79,11 @@ def test_a_live_cluster_is_followed_at_little_cost() -> None:
             transport = CountingTransport(sandbox.running.transport())
             async with follower(sandbox, transport) as source:
                 assert source.document().snapshot.bill.running == 2
-                began = len(transport.methods)
+                began, beats = len(transport.methods), transport.beats
                 page = source.messages.subscribe(0)
                 await asyncio.sleep(IDLE)
-                idle = len(transport.methods) - began
+                beats = transport.beats - beats
+                idle = len(transport.methods) - began - beats
                 await sandbox.scale("inflate", 9)
                 await sandbox.until_running(9)
                 await sandbox.scale("inflate", 0)
@@ -80,6 +92,7 @@ def test_a_live_cluster_is_followed_at_little_cost() -> None:
                 inquiry = source.inquiry(None)
         assert set(transport.methods) == {"GET"}
         assert idle / (IDLE / 60) < 3, idle
+        assert 5 < beats / (IDLE / 60) < 7, beats
         assert page is not None
         kinds = {row.kind for row in document.decisions}
         assert kinds >= {"provision", "disrupt"}
@@ -88,6 +101,33 @@ def test_a_live_cluster_is_followed_at_little_cost() -> None:
         assert document.frames[-1].bill.machines == 0
         assert document.plans
         assert explain(inquiry, "nodepool/default").answer == "It is not used: no pod waits."
+
+    run_virtual(scenario())
+
+
+def test_a_cluster_that_is_gone_is_not_live() -> None:
+    """An open page is told when the API server stops to answer, and when it is back."""
+
+    async def scenario() -> None:
+        async with Sandbox(name="test") as sandbox:
+            transport = CountingTransport(sandbox.running.transport())
+            async with follower(sandbox, transport) as source:
+                page = source.messages.subscribe(0)
+                assert page is not None
+                await asyncio.sleep(30)
+                assert source.document().freshness == Freshness()
+                transport.is_lost, lost_at = True, sandbox.clock.now()
+                await asyncio.sleep(60)
+                freshness = source.document().freshness
+                transport.is_lost = False
+                await asyncio.sleep(5)
+                again = source.document().freshness
+        assert freshness.as_of is not None
+        assert timedelta() <= lost_at - freshness.as_of <= timedelta(seconds=11)
+        assert "connection refused" in freshness.problem
+        assert again == Freshness()
+        told = [page.get_nowait() for _ in range(page.qsize())]
+        assert [each.event for each in told].count("freshness") == 2
 
     run_virtual(scenario())
 

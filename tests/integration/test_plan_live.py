@@ -169,7 +169,7 @@ def test_a_context_that_is_not_there_is_refused(config: Path) -> None:
 
 def test_nothing_to_plan_for_is_refused() -> None:
     """Without manifests and without a cluster there is nothing to say."""
-    result = CliRunner().invoke(main, ["plan"])
+    result = CliRunner().invoke(main, ["plan"], env={"KUBECONFIG": None, "HOME": "/nowhere"})
 
     assert result.exit_code == 2
     assert "--context" in result.stderr

@@ -1,9 +1,9 @@
 """
 Terraform itself, with the AWS provider, on the embedded AWS: the module and what `karpenter render` prints.
 
-Needs the program ``terraform`` (or ``tofu``, named by TERRAFORM) and the provider hashicorp/aws: from the
-registry, or from the folder that TERRAFORM_MIRROR names. Releases of charts would need the provider
-hashicorp/helm and a cluster: here they are resources that keep what they are given, which is then compared.
+Needs the program ``terraform`` (or ``tofu``, named by TERRAFORM) and the provider hashicorp/aws: from
+a folder where :mod:`tests.terraform` finds it, or from the registry. Releases of charts would need the
+provider hashicorp/helm and a cluster: here they are resources that keep what they are given, to be compared.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from karpenter.install.resources import AwsAuthMapping, HelmRelease, KubernetesO
 from karpenter.install.terraform import terraform_files
 from karpenter_local.aws.room import ClusterEndpoint
 from karpenter_local.aws.site import ClusterAccount
+from tests.terraform import mirrors, settings
 from tests.unit.cloud.aws.world import embedded
 
 if TYPE_CHECKING:
@@ -62,18 +63,16 @@ def terraform(folder: Path, *words: str, environment: dict[str, str] | None = No
     if PROGRAM is None:
         pytest.skip("no terraform and no tofu on the PATH")
     given = {**os.environ, **(environment or {}), "TF_IN_AUTOMATION": "1"}
-    if mirror := os.environ.get("TERRAFORM_MIRROR"):
-        settings = folder / "terraform.rc"
-        settings.write_text(
-            f'provider_installation {{\n  filesystem_mirror {{\n    path = "{mirror}"\n  }}\n}}\n'
-        )
-        given["TF_CLI_CONFIG_FILE"] = str(settings)
+    found = mirrors(os.environ, "tofu" if "tofu" in Path(PROGRAM).name else "terraform")
+    if found and words[0] == "init":
+        (folder / "terraform.rc").write_text(settings(found))
+        given["TF_CLI_CONFIG_FILE"] = str(folder / "terraform.rc")
     done = subprocess.run(  # noqa: S603  the program that was asked for
         [PROGRAM, *words, "-no-color"], cwd=folder, env=given, capture_output=True, text=True, check=False
     )
     said = done.stdout + done.stderr
     if words[0] == "init" and done.returncode and UNREACHABLE.search(said):
-        pytest.skip("no AWS provider: the registry does not answer, and TERRAFORM_MIRROR names no folder")
+        pytest.skip(f"no provider: the registry does not answer, and only {[*map(str, found)]} has any")
     assert done.returncode == 0, said
     return done.stdout
 

@@ -1,8 +1,8 @@
 """
 The module of Terraform with the provider hashicorp/helm: its releases on a cluster, and how they end.
 
-Needs what :mod:`.test_terraform` needs, and the provider hashicorp/helm from the registry or from the folder
-that TERRAFORM_MIRROR names. The cluster and the account are embedded; no operator runs there.
+Needs what :mod:`.test_terraform` needs, and the provider hashicorp/helm from a folder or from the
+registry. The cluster and the account are embedded; no operator runs there.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ("disruption/deprovisioning.py", "scale_down", "len(active) <= wanted", "(len(active) < wanted)"): (
         _QUICKER
     ),
-    ("disruption/staticdrift.py", "cheapest_node", "False", "(True)"): ("a proof of the price is not read"),
+    ("disruption/staticdrift.py", "template_node", "False", "(True)"): ("a proof of the price is not read"),
     (
         "disruption/simulate.py",
         "Simulator._least_on",

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 
 from karpenter.core.scheduling.price import linear, planner
+from karpenter.core.scheduling.proof.prove import solve_and_prove
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.problems import Mix, problems
 from karpenter_local.testing.validator import problems_of
@@ -78,10 +79,10 @@ def test_packing_by_price_never_costs_more(problem: Problem) -> None:
 @given(problems(few))
 def test_many_sizes_and_choices_as_few_make_sound_plans(problem: Problem) -> None:
     """Where pods are packed as if they were fewer, every constraint is kept and no bound is broken."""
-    greedy, problem = solve(packed(problem, "greedy")), packed(problem, "price")
+    greedy, problem = solve_and_prove(packed(problem, "greedy")), packed(problem, "price")
 
     with patch.multiple(planner, _MOST_ITEMS=2, _MOST_KINDS=1), patch.multiple(linear, _ITEMS=3):
-        plan = solve(problem)
+        plan = solve_and_prove(problem)
 
     assert problems_of(problem, plan) == []
     assert plan.cost.lower_bound <= plan.cost.hourly * (1 + 1e-9)
@@ -92,7 +93,7 @@ def test_many_sizes_and_choices_as_few_make_sound_plans(problem: Problem) -> Non
 @given(problems(few))
 def test_no_packing_is_cheaper_than_the_bound_of_another(problem: Problem) -> None:
     """What one packing proves to be the least holds for every packing of the same pods."""
-    greedy, by_price = solve(packed(problem, "greedy")), solve(packed(problem, "price"))
+    greedy, by_price = solve_and_prove(packed(problem, "greedy")), solve_and_prove(packed(problem, "price"))
 
     assume({each.pod for each in by_price.refusals} == {each.pod for each in greedy.refusals})
     assume(greedy.placed == by_price.placed)

@@ -14,8 +14,23 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("packages", "benchmarks", "controlplane", "tools")
-FOLDERS = (*SOURCES, "tests", "docs", "charts", "examples", "requirements", ".ci")
-TEXTS = {"", ".cfg", ".html", ".json", ".md", ".py", ".sh", ".toml", ".tpl", ".txt", ".yaml", ".yml"}
+FOLDERS = (*SOURCES, "tests", "docs", "charts", "deploy", "examples", "requirements", ".ci", ".github")
+TEXTS = {
+    "",
+    ".cfg",
+    ".html",
+    ".json",
+    ".md",
+    ".py",
+    ".rc",
+    ".sh",
+    ".tf",
+    ".toml",
+    ".tpl",
+    ".txt",
+    ".yaml",
+    ".yml",
+}
 
 
 def files(folders: Iterable[str], pattern: str = "*.py") -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,6 +78,10 @@ def locked(path: Path) -> list[str]:
     return [line.split()[0] for line in lines if "==" in line and not line.startswith((" ", "#"))]
 
 
-def test_the_workspace_is_no_distribution() -> None:
-    """Only the folders in packages/ can be installed."""
-    assert "project" not in tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+def test_the_workspace_holds_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code comes from the folders in packages/ alone; pre-commit must be able to install the root, too."""
+    monkeypatch.chdir(ROOT)
+    found = zipfile.ZipFile(tmp_path / build.build_wheel(str(tmp_path)))
+
+    assert {name.partition("/")[0] for name in found.namelist()} == {"karpenter_workspace-0.dist-info"}
+    assert requirements(found) == []

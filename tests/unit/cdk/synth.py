@@ -44,7 +44,7 @@ def need_cdk() -> None:
     if shutil.which("node") is None:
         pytest.skip("node is not installed, on which CDK runs; hint: install Node.js 22 or later")
     if find_spec("aws_cdk") is None:
-        pytest.skip("aws-cdk-lib is not installed; hint: pip install 'karpenter[cdk]'")
+        pytest.skip("aws-cdk-lib is not installed; hint: make cdk")
 
 
 def _stacks(app: Any) -> dict[str, Any]:

@@ -523,7 +523,7 @@ def test_without_cdk_one_sentence_says_what_to_install(monkeypatch: pytest.Monke
         from karpenter.cdk import NodePool  # noqa: F401, PLC0415
 
     assert str(library.value) == (
-        "karpenter.cdk needs aws-cdk-lib 2.275 or later; hint: pip install 'karpenter[cdk]'"
+        "karpenter.cdk needs aws-cdk-lib 2.275 or later; hint: pip install aws-cdk-lib"
     )
     assert str(node.value) == "karpenter.cdk needs node, on which CDK runs; hint: install Node.js 22 or later"
     with pytest.raises(AttributeError):

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import karpenter
-from karpenter.changeover.facts import Installation, find_installation
 from karpenter.changeover.report import back_commands, switch_commands
 from karpenter.changeover.settings import LOGGED, alert_differences, setting_differences, value_differences
+from karpenter.session.installation import Installation, find_installation
 from tests.unit.changeover.objects import deployment, rule, secret
 
 VALUES = {"settings": {"clusterName": "blue"}}

@@ -120,13 +120,16 @@ def test_a_network_policy_where_asked() -> None:
 @pytest.mark.parametrize(
     ("setting", "resource"),
     [
-        pytest.param("settings.steerScaleDown", "pods", id="steer-scale-down"),
-        pytest.param("settings.surgeBeforeEvict", "deployments", id="surge-before-evict"),
+        pytest.param("nominatePods", "pods/status", id="nominate-pods"),
+        pytest.param("steerScaleDown", "pods", id="steer-scale-down"),
+        pytest.param("surgeBeforeEvict", "deployments", id="surge-before-evict"),
     ],
 )
 def test_a_right_to_patch_comes_with_the_policy_that_narrows_it(setting: str, resource: str) -> None:
     """The setting grants the patch, and binds the operator's account to the fields that it writes."""
-    made = manifests(release(f"{setting}=true", "serviceAccount.name=mine"), definitions=False)
+    off = "settings.nominatePods=false"
+    given = (off, f"settings.{setting}=true", "serviceAccount.name=mine")
+    made = manifests(release(*given), definitions=False)
     by_kind = {each["kind"]: each for each in made}
     policy = by_kind["ValidatingAdmissionPolicy"]["spec"]
     kinds = [each["kind"] for each in made]
@@ -134,11 +137,11 @@ def test_a_right_to_patch_comes_with_the_policy_that_narrows_it(setting: str, re
     assert policy["matchConstraints"]["resourceRules"][0]["resources"] == [resource]
     assert "'system:serviceaccount:kube-system:mine'" in policy["matchConditions"][0]["expression"]
     assert by_kind["ValidatingAdmissionPolicyBinding"]["spec"] == {
-        "policyName": f"karpenter-{resource}",
+        "policyName": f"karpenter-{resource.replace('/', '-')}",
         "validationActions": ["Deny"],
     }
     assert kinds.index("ValidatingAdmissionPolicyBinding") < kinds.index("ClusterRoleBinding")
-    assert not any(each["kind"].startswith("Validating") for each in manifests(release()))
+    assert not any(each["kind"].startswith("Validating") for each in manifests(release(off)))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ COMMANDS = re.findall(r"^\$ karpenter (manifests .*?)(?: \| .*)?$", INSTALL, re.
 
 
 def test_the_reference_of_settings_is_up_to_date() -> None:
-    """The page is what the declarations say; hint: python -m tools.settings_reference."""
+    """The page is what the declarations say; hint: make settings."""
     assert (DOCS / "reference" / "settings.md").read_text(encoding="utf-8") == page()
 
 

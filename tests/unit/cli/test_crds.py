@@ -75,3 +75,16 @@ def test_pages_of_the_reference(tmp_path: Path) -> None:
 def test_a_kind_without_rules_says_so() -> None:
     """The page of a kind that has no rules does not leave the reader guessing."""
     assert "This kind has no rules beyond those above." in run("KWOKNodeClass", "-o", "markdown").stdout
+
+
+def test_schemas_for_editors(tmp_path: Path) -> None:
+    """As JSON Schema, one file knows all kinds, and each kind has one where kubeconform looks for it."""
+    everything = json.loads(run("--json-schema").stdout)
+    alone = json.loads(run("nodepool", "--json-schema").stdout)
+    run("--json-schema", "--write", str(tmp_path))
+    written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.json")}
+
+    assert len(everything["allOf"]) == len(DEFINITIONS)
+    assert alone["properties"]["kind"]["const"] == "NodePool"
+    assert {"karpenter.schema.json", "karpenter.sh/nodepool_v1.json"} <= written
+    assert len(written) == len(DEFINITIONS) + 1

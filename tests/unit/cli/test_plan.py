@@ -103,23 +103,37 @@ def test_names_are_whole_at_any_width(width: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "catalog", "noted"),
+    ("group", "zone", "told"),
     [
-        pytest.param("karpenter.k8s.aws", "kwok", True, id="EC2 does not sell these"),
-        pytest.param("karpenter.k8s.aws", "", False, id="a file was chosen"),
-        pytest.param("karpenter.kwok.sh", "kwok", False, id="the cloud in memory does"),
+        pytest.param("karpenter.k8s.aws", "eu-west-1a", "", id="EC2 in the region of a zone"),
+        pytest.param("karpenter.k8s.aws", "", "note: no zone says in which region", id="EC2 in us-east-1"),
+        pytest.param("karpenter.kwok.sh", "", "", id="the cloud in memory"),
     ],
 )
-def test_instance_types_of_another_cloud_are_noted(
-    catalogue: Any, group: str, catalog: str, noted: bool
-) -> None:
-    """A plan for EC2 with instance types that EC2 does not have is made, but not without a word."""
+def test_the_catalogue_suits_the_nodepools(group: str, zone: str, told: str) -> None:
+    """Without --catalog the types are those that the NodePools can buy."""
     ours = json.loads(json.dumps(POOL))
     ours["spec"]["template"]["spec"]["nodeClassRef"]["group"] = group
-    result = run("--catalog", catalog or catalogue(), objects=[ours])
+    if zone:
+        wanted = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}
+        ours["spec"]["template"]["spec"]["requirements"].append(wanted)
+    result = run("-o", "json", objects=[ours, pod("a")])
+    (node,) = json.loads(result.stdout)["newNodes"]
 
-    assert result.exit_code == 0
-    assert ("NodePool default buys from EC2, but the catalogue is kwok" in result.stderr) == noted
+    expected = (zone or "us-east-1") if group == "karpenter.k8s.aws" else "test-zone"
+    assert node["offering"]["zone"].startswith(expected)
+    assert result.stderr.startswith(told) if told else result.stderr == ""
+
+
+def test_types_that_a_nodepool_cannot_buy_are_refused() -> None:
+    """A plan for EC2 with instance types that EC2 does not have would be wrong in every line."""
+    ours = json.loads(json.dumps(POOL))
+    ours["spec"]["template"]["spec"]["nodeClassRef"]["group"] = "karpenter.k8s.aws"
+    result = run("--catalog", "kwok", objects=[ours])
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "error: catalogue kwok sells nothing to NodePool default" in result.stderr
+    assert "hint: leave --catalog out" in result.stderr
 
 
 def test_what_is_in_brackets_is_shown(catalogue: Any) -> None:
@@ -310,15 +324,15 @@ def test_a_pod_beyond_counting_is_refused_not_an_error() -> None:
 def test_a_cluster_that_does_not_answer_leaves_standard_output_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster that does not answer is one sentence on standard error."""
 
-    async def read(kubeconfig: str, context: str) -> None:
+    async def connect(kubeconfig: str, context: str) -> None:
         structlog.stdlib.get_logger().warning("request.repeated", kubeconfig=kubeconfig, context=context)
         raise Unreachable("connection refused", request=Request(method="GET", path="/"))
 
-    monkeypatch.setattr("karpenter.cli.planning.live._read", read)
+    monkeypatch.setattr("karpenter.session.live.connect", connect)
     result = CliRunner().invoke(main, ["plan", "--context", "far-away", "-o", "json"])
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "error: GET /: connection refused\n"
+    assert result.stderr.startswith("error: GET /: connection refused\nhint: ")
 
 
 @pytest.mark.parametrize(

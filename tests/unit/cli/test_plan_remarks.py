@@ -127,3 +127,28 @@ def test_credits_of_several_machines_add_up() -> None:
         "3 new machines are burstable: CPU credits, which are in no price, add up to $0.0720 an hour "
     )
     assert noted(buying("t2.small"), pod("a", "500m")) == []
+
+
+def test_a_node_class_that_was_not_read_is_remarked() -> None:
+    """Prices of EC2 machines lack their volumes where the EC2NodeClass is not among the manifests."""
+    pool = buying("m5.large")
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    pool["spec"]["template"]["spec"]["nodeClassRef"] = reference
+
+    told = noted(pool, pod("a"))
+
+    assert "EC2NodeClass default was not read, so prices lack the volumes of its machines." in told
+
+
+def test_what_doctor_finds_in_a_node_pool_is_said() -> None:
+    """A category in capital letters leaves no instance type, and plan says so."""
+    pool = buying("m5.large")
+    template = pool["spec"]["template"]["spec"]
+    template["nodeClassRef"] = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    category = {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["M"]}
+    template["requirements"] = [category]
+
+    result = run("--catalog", "aws", objects=[pool, pod("a")])
+
+    assert "karpenter.k8s.aws/instance-category is never 'M', so that nothing matches" in result.stderr
+    assert "did you mean 'm'?" in result.stderr

@@ -112,7 +112,7 @@ def test_a_cloud_that_is_not_there() -> None:
     refused = run("--cloud-provider", "elsewhere")
 
     assert refused.exit_code == 2
-    assert "hint: --cloud-provider is one of" in refused.stderr
+    assert "hint: --provider is one of" in refused.stderr
     assert "kwok" in refused.stderr
 
 
@@ -125,9 +125,7 @@ def test_the_cloud_of_aws_needs_its_sdk() -> None:
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)  # noqa: S603  ours
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "error: this needs boto3, which is not installed here\nhint: pip install 'karpenter[aws]'\n"
-    )
+    assert done.stderr == ("error: this needs boto3, which is not installed here\nhint: pip install boto3\n")
 
 
 def test_no_cluster(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_without_the_library_of_the_screen(home: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(builtins, "__import__", refuse)
     result = run(home)
     assert result.exit_code == 2
-    assert "hint: pip install 'karpenter[top]', or print once with --once" in result.stderr
+    assert "hint: pip install textual, or print once with --once" in result.stderr
     assert run(home, "--once").exit_code == 0
 
 

@@ -83,6 +83,7 @@ def test_json_and_yaml(folder: Path) -> None:
         ],
         "skipped": [],
         "accepted": [{"source": f"{folder}/good.yaml", "subject": "NodePool/default"}],
+        "warnings": [],
     }
 
 
@@ -158,3 +159,20 @@ def test_something_must_be_named() -> None:
 
     assert result.exit_code == 2
     assert "Missing option '-f'" in result.stderr
+
+
+def test_what_doctor_finds_in_one_object_is_said(tmp_path: Path) -> None:
+    """A value that no node has is accepted by a cluster, so it is said and changes no exit code."""
+    file = tmp_path / "pool.yaml"
+    category = {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["C"]}
+    template = {**POOL["spec"]["template"]["spec"], "requirements": [category]}
+    template["nodeClassRef"] = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    spec = {**POOL["spec"], "template": {"spec": template}}
+    file.write_text(render_documents([{**POOL, "spec": spec}]), "utf-8")
+
+    result = run("-f", str(file))
+    data = json.loads(run("-f", str(file), "-o", "json").stdout)
+
+    assert result.exit_code == 0
+    assert "karpenter.k8s.aws/instance-category is never 'C', so that nothing matches" in result.stderr
+    assert [each["rule"] for each in data["warnings"]] == ["label-value"]

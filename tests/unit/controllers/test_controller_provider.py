@@ -25,6 +25,7 @@ class Scripted:
 
     name = "scripted"
     workers = 1
+    kinds = ()
 
     def __init__(self, *answers: Step | CloudError) -> None:
         self._answers = list(answers)

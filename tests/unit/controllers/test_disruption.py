@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,6 +21,7 @@ from karpenter.core.disruption.memory import DisruptionMemory, ExpectedOutcome, 
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.disruption.validation import validate
 from karpenter.core.effects import DeleteObject
+from karpenter.core.model.catalog import Catalog
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
@@ -33,9 +34,6 @@ from tests.unit.core.disruption.clusters import MARKET, NOW, decided, machine, p
 from tests.unit.core.lifecycle.objects import claim
 from tests.unit.telemetry.clocks import NOON
 
-if TYPE_CHECKING:
-    from karpenter.core.model.catalog import Catalog
-
 SWAPPED = Condition(type="Drifted", status="True", reason="ImageDrift", last_transition_time=NOW)
 COMPLETE = Condition(type="Initialized", status="True", reason="Initialized", last_transition_time=NOW)
 LOST = Unreachable("no", request=Request(method="PATCH", path="/"))
@@ -44,11 +42,12 @@ LOST = Unreachable("no", request=Request(method="PATCH", path="/"))
 class FixedCatalogs:
     """Sells what the tests of disruption sell."""
 
-    latest = MARKET
+    def __init__(self) -> None:
+        self.latest = MARKET
 
     async def of(self, pools: Any) -> Catalog:
         del pools
-        return MARKET
+        return self.latest
 
 
 class NotingExecutor(InlineExecutor):
@@ -76,7 +75,8 @@ class Harness(Shell):
             self.put(*(part if isinstance(part, list) else [part]))
         self.store.complete = True
         self.metrics = Metrics(clock=self.clock)
-        savings = SavingsMetrics(self.store, self.metrics, FixedCatalogs())
+        self.catalogs = FixedCatalogs()
+        savings = SavingsMetrics(self.store, self.metrics, self.catalogs)
         self.queue = DisruptionQueue(
             store=self.store,
             performer=self.performer,
@@ -89,7 +89,7 @@ class Harness(Shell):
         self.disruption = DisruptionController(
             store=self.store,
             performer=self.performer,
-            catalogs=FixedCatalogs(),  # type: ignore[arg-type]
+            catalogs=self.catalogs,  # type: ignore[arg-type]
             queue=self.queue,
             worker=NotingExecutor(self),
             clock=self.clock,
@@ -468,6 +468,23 @@ async def test_nothing_is_decided_while_the_mark_of_an_unknown_command_stays(
 
     assert await harness.disruption.look() == 1.0
     assert harness.asked == []
+
+
+async def test_other_prices_and_stock_are_a_reason_to_decide_again() -> None:
+    """A decision that found nothing is repeated when the catalogue changes, and not before."""
+    harness = Harness(machine("busy"), pod("web-1", "busy", cpu="3"))
+    sold = MARKET.types[0]
+    gone = msgspec.structs.replace(sold.offerings[0], available=False)
+    cheaper = msgspec.structs.replace(sold.offerings[0], price=0.01)
+
+    decisions = []
+    for offering in (sold.offerings[0], sold.offerings[0], gone, cheaper):
+        changed = msgspec.structs.replace(sold, offerings=(offering,))
+        harness.catalogs.latest = Catalog(types=(changed, *MARKET.types[1:]))
+        await harness.disruption.look()
+        decisions.append(len(harness.asked))
+
+    assert decisions == [1, 1, 2, 3]
 
 
 async def test_drifted_machines_that_were_not_reached_are_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

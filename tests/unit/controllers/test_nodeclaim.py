@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from karpenter.api.dra import ResourceSlice
@@ -211,7 +212,8 @@ def test_marks() -> None:
     assert wakes(found, launched()) == wakes(found, launched(), OTHER) == ["claim-1"]
     assert wakes(found, complete(), launched(Registered="True")) == ["claim-1"]
     assert wakes(found, launched(Registered="True"), launched(Registered="Unknown")) == []
-    assert wakes(found, CLASS) == []
+    assert wakes(found, CLASS, CLASS) == wakes(found, CLASS, gone=True) == ["claim-1"]
+    assert wakes(found, msgspec.structs.replace(CLASS, name="another"), CLASS) == []
 
     asyncio.run(found.reconcile("claim-1"))
     assert "ImageDrift" in str(shell.performer.effects)

@@ -13,7 +13,9 @@ from karpenter.api.crd.definitions import DEFINITIONS, render
 from karpenter.api.meta import ObjectReference, convert, to_plain
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.pod import Pod
 from karpenter.base.queue import Supervisor
+from karpenter.base.ratelimiting import TokenBucket
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import (
     CloudUnreachable,
@@ -35,14 +37,16 @@ from karpenter.core.effects import (
     Evict,
     Measure,
     Nominate,
+    NominatePod,
     RegistrationOutcome,
     Terminate,
 )
 from karpenter.core.lifecycle.launch import launch
 from karpenter.core.state.cluster import ClusterState
+from karpenter.core.state.pod import NOMINATION_MANAGER, is_nominated_by_us
 from karpenter.kube.errors import Conflict
 from karpenter.kube.recorder import Recorder
-from karpenter.kube.rest import untyped
+from karpenter.kube.rest import MergePatch, bind, untyped
 from karpenter.telemetry.metrics import Metrics, claims
 from karpenter.telemetry.metrics import nodes as node_metrics
 from karpenter_local.cluster import LocalCluster
@@ -111,6 +115,7 @@ class Scene:
             clock=clock,
             evictions=self.evictions,
             outcomes=self.outcomes,
+            nominations=client.with_bucket(TokenBucket(rate=100.0, burst=100.0), manager=NOMINATION_MANAGER),
         )
         self.performer.subscribe(self.heard.append)
 
@@ -311,3 +316,56 @@ async def test_objects_of_others_are_changed_too(found: Scene) -> None:
 
     assert known is not None
     assert to_plain(known.metadata)["labels"]["a"] == "b"
+
+
+@scene
+async def test_a_pod_is_nominated(found: Scene) -> None:
+    """The field is ours alone, and is given up again."""
+    pod = await _pending(found)
+
+    await found.performer.perform([_nominates(pod, "node-1")])
+    nominated = await found.client.get(Pod, "web", namespace="default")
+    await found.performer.perform([_nominates(pod, "")])
+    withdrawn = await found.client.get(Pod, "web", namespace="default")
+
+    assert is_nominated_by_us(nominated)
+    assert nominated.status.nominated_node_name == "node-1"
+    assert withdrawn.status.nominated_node_name == ""
+    assert [type(each) for each in found.heard] == [NominatePod, NominatePod]
+
+
+@scene
+async def test_what_another_client_has_nominated_is_not_overwritten(found: Scene) -> None:
+    """It is a conflict; the pod is looked at again, and left alone."""
+    pod = await _pending(found)
+    other = MergePatch({"status": {"nominatedNodeName": "node-9"}})
+    await found.client.patch(Pod, "web", other, namespace="default", subresource="status")
+
+    with pytest.raises(Conflict):
+        await found.performer.perform([_nominates(pod, "node-1")])
+    await found.performer.perform([_nominates(pod, "")])
+
+    after = await found.client.get(Pod, "web", namespace="default")
+    assert after.status.nominated_node_name == "node-9"
+
+
+@scene
+async def test_a_pod_that_is_gone_is_not_nominated(found: Scene) -> None:
+    """Neither is one of the same name that was created since, nor one that was bound meanwhile."""
+    pod = await _pending(found)
+    await found.performer.perform([_nominates(pod, "node-1", uid="another")])
+    await found.client.send(bind("web", namespace="default", node="node-9"))
+    await found.performer.perform([_nominates(pod, "node-1")])
+    await found.client.delete(Pod, "web", namespace="default", grace=0)
+    await found.performer.perform([_nominates(pod, "node-1")])
+
+    assert found.heard == []
+
+
+async def _pending(found: Scene) -> Pod:
+    spec = {"containers": [{"name": "main", "image": "pause"}]}
+    return await found.client.create(Pod, {"metadata": {"name": "web"}, "spec": spec}, namespace="default")
+
+
+def _nominates(pod: Pod, node: str, *, uid: str = "") -> NominatePod:
+    return NominatePod(pod=pod.key, uid=uid or pod.metadata.uid, node=node, because="a test wants it")

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from karpenter.definition.check import DefinitionCheck, judged, regional
+from karpenter.definition.check import DefinitionCheck, judged
 from karpenter.definition.model import read_definition
 from karpenter.definition.objects import render_definition
 
@@ -55,23 +55,6 @@ def test_the_doctor_is_asked(pool: dict[str, Any], rule: str | None, hindered: b
 
     assert {each.rule for each in found} == ({rule} if rule else set())
     assert DefinitionCheck(pools=(), findings=found).is_hindered is hindered
-
-
-@pytest.mark.parametrize(
-    ("catalog", "zones", "name"),
-    [
-        ("aws", ("eu-west-1a", "eu-west-1b"), "aws:eu-west-1"),
-        ("aws", ("eu-west-1a", "us-east-1a"), "aws"),
-        ("aws", ("zone-of-no-region",), "aws"),
-        ("kwok", ("eu-west-1a",), "kwok"),
-    ],
-    ids=["one region", "two regions", "no region", "another catalogue"],
-)
-def test_the_catalogue_of_a_region(catalog: str, zones: tuple[str, ...], name: str) -> None:
-    """Zones of one region choose what is on sale there."""
-    objects = rendered(**wanting("topology.kubernetes.io/zone", *zones))
-
-    assert regional(catalog, objects, None) == name
 
 
 def test_findings_are_data() -> None:

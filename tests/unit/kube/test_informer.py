@@ -311,8 +311,10 @@ async def test_a_copy_that_may_be_out_of_date_says_why(informer: Informer[Node],
     async with running(informer):
         await asyncio.sleep(0.5)
         assert "nodes" in informer.problem
+        assert informer.lost_at is not None
         await asyncio.sleep(60)
         assert not informer.problem
+        assert informer.lost_at is None
 
 
 async def test_waits_grow_and_end(informer: Informer[Node], toy: Toy, logs: list[EventDict]) -> None:

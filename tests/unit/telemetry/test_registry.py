@@ -100,6 +100,7 @@ def test_at_the_start() -> None:
         "karpenter_build_info",
         "karpenter_consolidation_savings_planned",
         "karpenter_consolidation_savings_realized",
+        "karpenter_pods_nominated",
         "karpenter_voluntary_disruption_consolidation_timeouts",
         "karpenter_voluntary_disruption_evictions",
     }

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from karpenter.telemetry.metrics import METRICS, Metrics, runtime, savings
+from karpenter.telemetry.metrics import METRICS, Metrics, pods, runtime, savings, scheduler
 from karpenter.telemetry.metrics.instruments import (
     DURATIONS,
     NODE_CLASSES,
@@ -131,7 +131,8 @@ def test_names_types_and_labels(name: str, kind: str, labels: tuple[str, ...]) -
     assert (metric.kind, sorted(metric.labels)) == (kind, sorted(labels))
 
 
-OURS = {metric.name for metric in (*savings.METRICS, *savings.SHADOW)} | {runtime.ORPHANED.name}
+OURS = {metric.name for metric in (*savings.METRICS, *savings.SHADOW)}
+OURS |= {runtime.ORPHANED.name, scheduler.STATE_AGE.name, pods.NOMINATED.name}
 """What Karpenter does not have."""
 
 

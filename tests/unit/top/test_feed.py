@@ -128,7 +128,8 @@ async def test_a_decision_that_fails_is_a_note() -> None:
 @pytest.mark.parametrize("zone", ["elsewhere-1a"])
 async def test_other_clouds_have_no_price(zone: str) -> None:
     """Where no catalogue suits the nodes, that is said."""
-    monitor = TopMonitor(StaticFeed(view(node("a", {"topology.kubernetes.io/zone": zone}))), None)
+    there = node("a", {"topology.kubernetes.io/zone": zone}, providerID="openstack:///a")
+    monitor = TopMonitor(StaticFeed(view(there)), None)
     await monitor.start()
     found = monitor.take(TopOptions())
     assert found.totals.unpriced == 1

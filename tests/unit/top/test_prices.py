@@ -1,47 +1,11 @@
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.top.model import NodeRow
-from karpenter.top.prices import catalog_for, prices_of
-from tests.unit.top.clusters import claim, node, view
-
-
-@pytest.mark.parametrize(
-    ("objects", "expected"),
-    [
-        pytest.param([], "", id="nothing"),
-        pytest.param(
-            [node("a", {"topology.kubernetes.io/region": "eu-west-1"})], "aws:eu-west-1", id="a region"
-        ),
-        pytest.param(
-            [node("a", {"topology.kubernetes.io/zone": "us-west-2b"})], "aws:us-west-2", id="a zone"
-        ),
-        pytest.param([node("a", {"topology.kubernetes.io/zone": "antarctica-1"})], "", id="another cloud"),
-        pytest.param(
-            [node("a", {"topology.kubernetes.io/region": "cn-north-1"})], "aws:cn-north-1", id="a price list"
-        ),
-        pytest.param(
-            [claim("a", labels={"node.kubernetes.io/instance-type": "c-4x-amd64-linux"})], "kwok", id="kwok"
-        ),
-        pytest.param(
-            [
-                node("a", {"topology.kubernetes.io/region": "eu-west-1"}),
-                node("b", {"topology.kubernetes.io/region": "us-east-1"}),
-                node("c", {"topology.kubernetes.io/region": "us-east-1"}),
-            ],
-            "aws:us-east-1",
-            id="most nodes decide",
-        ),
-    ],
-)
-def test_the_catalogue_is_that_of_the_nodes(objects: list[Any], expected: str) -> None:
-    """Labels of nodes say which built-in catalogue has their prices."""
-    assert catalog_for(view(*objects)) == expected
+from karpenter.top.prices import prices_of
 
 
 def _row(way: str = "", kind: str = "m5.large", zone: str = "us-east-1a") -> NodeRow:

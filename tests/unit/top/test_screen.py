@@ -23,7 +23,7 @@ def _screen(feed: StaticFeed | None = None) -> TopScreen:
     return TopScreen(monitor, TopOptions())
 
 
-async def _lines(pilot: Pilot[str]) -> list[str]:
+async def _lines(pilot: Pilot[Exception]) -> list[str]:
     await pilot.pause()
     widget = pilot.app.query_one("#frame")
     size = pilot.app.size
@@ -33,7 +33,7 @@ async def _lines(pilot: Pilot[str]) -> list[str]:
     return [line.rstrip() for line in caught.get().splitlines()]
 
 
-async def _started(pilot: Pilot[str]) -> None:
+async def _started(pilot: Pilot[Exception]) -> None:
     app = pilot.app
     assert isinstance(app, TopScreen)
     while not app.monitor.ready:
@@ -85,4 +85,4 @@ async def test_a_cluster_that_does_not_answer_ends_the_screen() -> None:
     screen = _screen(_Refusing(NODES))
     async with screen.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-    assert screen.return_value == "no cluster is there"
+    assert str(screen.return_value) == "no cluster is there"

@@ -140,8 +140,8 @@ def ask(target: str, objects: list[dict[str, Any]], folder: Path, *arguments: st
     return CliRunner().invoke(main, words, input=render_documents(objects))
 
 
-def answer(target: str, objects: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
-    result = ask(target, objects, folder, "-o", "json")
+def answer(target: str, objects: list[dict[str, Any]], folder: Path, *arguments: str) -> dict[str, Any]:
+    result = ask(target, objects, folder, "-o", "json", *arguments)
     assert result.exit_code in {0, 1}, result.output
     found: dict[str, Any] = json.loads(result.stdout)
     return found

@@ -8,9 +8,10 @@ import pytest
 
 from karpenter.api.meta import Condition
 from karpenter.api.nodeclaim import NodeClaimStatus
-from karpenter.cloud.aws.cloudprovider import REPAIRS, AwsProvider
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.interruption.controller import InstanceClaims
 from karpenter.cloud.aws.labels import PLACEMENT_GROUP, PLACEMENT_PARTITION
+from karpenter.cloud.aws.repair import REPAIRS
 from karpenter.cloud.cloudprovider import ControllerContext, SingletonController
 from karpenter.cloud.errors import InsufficientCapacity, LaunchRefused, MachineNotFound, NodeClassNotReady
 from karpenter.telemetry.metrics import Metrics

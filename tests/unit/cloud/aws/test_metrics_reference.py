@@ -8,5 +8,5 @@ PAGE = Path(__file__).parents[4] / "docs" / "reference" / "metrics-aws.md"
 
 
 def test_the_page_is_what_the_declarations_say() -> None:
-    """``python -m tools.metrics_reference aws > docs/reference/metrics-aws.md`` writes it anew."""
+    """The page is what the declarations say; hint: make metrics."""
     assert PAGE.read_text(encoding="utf-8") == aws_page()

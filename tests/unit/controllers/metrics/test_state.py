@@ -20,7 +20,7 @@ class Provisioner:
 def test_what_the_state_lacks() -> None:
     """The state lacks something until it is complete, and while a claim has no machine."""
     found = Showing()
-    gauges = ClusterStateMetrics(found.store, found.metrics, found.clock, Provisioner())
+    gauges = ClusterStateMetrics(found.store, found.metrics, found.clock, Provisioner(), lambda: None)
     found.store.subscribe(gauges.hear)
     found.store.apply(ObjectUpdated(node()))
     found.clock.seconds = 4.0
@@ -39,10 +39,24 @@ def test_what_the_state_lacks() -> None:
     assert found.rows(declared.STATE_UNSYNCED_TIME) == {(): 0.0}
 
 
+def test_how_old_the_state_is() -> None:
+    """The state is as old as the first watch that the API server does not answer."""
+    found, lost = Showing(), list[float]()
+    state = ClusterStateMetrics(
+        found.store, found.metrics, found.clock, Provisioner(), lambda: min(lost, default=None)
+    )
+    found.store.subscribe(state.hear)
+    assert found.rows(declared.STATE_AGE) == {(): 0.0}
+
+    lost.append(3.0)
+    found.clock.seconds = 28.0
+    assert found.rows(declared.STATE_AGE) == {(): 25.0}
+
+
 def test_the_search_under_way() -> None:
     """A search for places is shown while it runs: for how many pods, and for how long."""
     found, provisioner = Showing(), Provisioner()
-    ClusterStateMetrics(found.store, found.metrics, found.clock, provisioner)
+    ClusterStateMetrics(found.store, found.metrics, found.clock, provisioner, lambda: None)
     provisioner.search = Search("0000000a", 12, 1.0)
     found.clock.seconds = 3.0
     names = ("controller", "scheduling_id")

@@ -9,40 +9,15 @@ from karpenter.api.capacitybuffer import CapacityBuffer, CapacityBufferSpec, Pod
 from karpenter.api.labels import INITIALIZED, INSTANCE_TYPE, NODES, POD_DELETION_COST
 from karpenter.api.meta import Condition, ObjectMeta, Resource
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.nodepool import Budget, NodePool, PoolRequirement
+from karpenter.api.nodepool import NodePool, PoolRequirement
 from karpenter.api.pod import PodCondition, PodStatus, PodTemplate, PodTemplateSpec
 from karpenter.core.disruption.balanced import PoolTotals, balance
 from karpenter.core.disruption.cost import eviction_cost, price_of
-from karpenter.core.disruption.disrupt import UNEXPLAINED, expired
+from karpenter.core.disruption.disrupt import UNEXPLAINED
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, kind, machine, pod, pool
-
-
-def test_expired_machines_go_in_any_case() -> None:
-    """A machine that is too old goes whatever budgets say."""
-    view = cluster(
-        pool(budgets=(Budget(nodes="0"),)),
-        machine("old", expires="24h"),
-        machine("young"),
-        pod("web-0", "old"),
-    )
-
-    (command,) = expired(view, MARKET, NOW)
-
-    assert (command.reason, command.candidates, command.pods_moved) == ("Expired", ("old",), 1)
-
-
-def test_a_leaving_machine_does_not_expire_again() -> None:
-    """What is being deleted already is not part of another command."""
-    node, claim = machine("old", expires="24h")
-    assert isinstance(claim, NodeClaim)
-    leaving = msgspec.structs.replace(
-        claim, metadata=msgspec.structs.replace(claim.metadata, deletion_timestamp=NOW)
-    )
-
-    assert expired(cluster(pool(), [node, leaving]), MARKET, NOW) == []
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from karpenter.api.meta import Condition
 from karpenter.api.nodepool import Budget
-from karpenter.core.disruption.disrupt import RELOOK, DisruptionDecision, disrupt, expired
+from karpenter.core.disruption.disrupt import RELOOK, DisruptionDecision, disrupt
 from karpenter.core.disruption.memory import DisruptionMemory, Payback
 from karpenter.core.model.catalog import Catalog
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, facts, held, kind, machine, pod, pool
@@ -154,25 +154,6 @@ def test_a_saving_that_does_not_pay_keeps_no_other_from_being_found() -> None:
     found = decide(cluster(pool(), *WASTEFUL, *dear), payback=payback)
 
     assert [each.candidates for each in found.commands] == [("n1",)]
-
-
-def test_expired_nodes_have_prices_and_pods() -> None:
-    """An expired node goes with what it costs and the pods that run again elsewhere."""
-    view = cluster(
-        pool(),
-        machine("n1", "large", expires="24h"),
-        machine("n2", "large", expires="24h", zone="zone-9"),
-        machine("n3", "large", expires="72h"),
-        pod("a-0", "n1"),
-        pod("a-1", "n1"),
-    )
-
-    found = expired(view, MARKET, NOW)
-
-    assert [(each.candidates, each.hourly_before, each.pods_moved) for each in found] == [
-        (("n1",), pytest.approx(0.4), 2),
-        (("n2",), 0.0, 0),
-    ]
 
 
 def test_nodes_that_are_held_have_prices() -> None:

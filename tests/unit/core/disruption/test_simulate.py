@@ -144,7 +144,7 @@ def _oracle(view: ClusterView, names: frozenset[str]) -> tuple[dict[str, str], l
         MARKET,
         nodes=state_nodes(view),
         pods=pods,
-        options=Options(packing="greedy", prove=False, reserved="fallback"),
+        options=Options(packing="greedy", reserved="fallback"),
         policy=SchedulingPolicy(),
         moved=frozenset(p.key for p in moving),
         without=names,

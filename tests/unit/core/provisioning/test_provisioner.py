@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
 import pytest
 
 from karpenter.api.capacitybuffer import CapacityBuffer
@@ -14,8 +13,8 @@ from karpenter.api.meta import convert
 from karpenter.api.pod import PodTemplate
 from karpenter.core.effects import Announce, Nominate
 from karpenter.core.model.catalog import Catalog
+from karpenter.core.provisioning.nomination import Nomination
 from karpenter.core.provisioning.provisioner import (
-    Nomination,
     ProvisioningDecision,
     ProvisioningMemory,
     ProvisioningSettings,
@@ -239,21 +238,6 @@ def test_a_decision_ends_when_it_is_told_to() -> None:
     neither = decide(pool(), waiting(**ASKS))
 
     assert [each.plan.complete for each in (first, second, neither)] == [False, False, True]
-
-
-def test_what_makes_the_gap_is_worked_out_where_a_report_is_asked() -> None:
-    """Two pods of different size that stay apart need a machine each, of which the bound does not know."""
-    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
-    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    pods = [
-        msgspec.structs.replace(each, metadata=msgspec.structs.replace(each.metadata, labels={"app": "web"}))
-        for each in (waiting("a", **ASKS, affinity=apart), waiting("b", **HALF, affinity=apart))
-    ]
-    told = decide(pool(), *pods, report=True).plan.cost
-    untold = decide(pool(), *pods).plan.cost
-
-    assert told.hourly == untold.hourly
-    assert (bool(told.gap_parts), untold.gap_parts) == (True, ())
 
 
 def test_a_claim_for_a_buffer_is_remembered_from_its_creation() -> None:

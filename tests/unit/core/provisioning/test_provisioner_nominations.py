@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from karpenter.api.labels import BUFFER_FAKE_POD, INITIALIZED, NODEPOOL, REGISTERED
-from karpenter.core.provisioning.provisioner import (
+from karpenter.core.provisioning.nomination import (
     BINDING_GRACE,
     NominatedCluster,
     Nomination,

@@ -8,7 +8,8 @@ import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, ZONE
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.provisioning.provisioner import Nomination, foresee_machines
+from karpenter.core.provisioning.nomination import Nomination
+from karpenter.core.provisioning.provisioner import foresee_machines
 from karpenter.core.state.cluster import view_of
 from karpenter_local.testing.builders import RESERVATION, instance_type, offering
 from karpenter_local.testing.builders.machines import CORES

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from karpenter.core.model.catalog import InstanceType
 
-GREEDY = Options(packing="greedy", prove=False)
+GREEDY = Options(packing="greedy")
 RESERVED = Commitment(kind="ReservedInstance", name="ri", instance_type="c5.large", count=2)
 """Two machines of 4 normalized units each."""
 
@@ -499,7 +499,7 @@ def floored(problem: Problem, floor: Floor, there: Mapping[str, int] = MappingPr
 def some(types: Sequence[InstanceType], count: int = 10, **spec: Any) -> Problem:
     """Return the problem of so many pods of one cpu."""
     pods = replicas(pod("web", cpu="1", **spec), count)
-    return problem(pods, pools=[pool("default", *types)], options=Options(prove=False))
+    return problem(pods, pools=[pool("default", *types)], options=Options())
 
 
 def bought(plan: Plan) -> Counter[str]:

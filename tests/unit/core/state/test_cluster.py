@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from karpenter.api.cluster import Event as ClusterEvent
 from karpenter.api.cluster import Namespace
@@ -15,6 +16,7 @@ from karpenter.api.meta import Resource, convert
 from karpenter.api.node import Node
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
+from karpenter.api.workloads import DaemonSet
 from karpenter.core.state.cluster import (
     ClusterState,
     ClusterView,
@@ -36,6 +38,13 @@ FOREIGN = {"nodeClassRef": {"group": "other.example", "kind": "OtherClass", "nam
 
 def overlay(generation: int) -> NodeOverlay:
     return convert({"metadata": {"name": "o", "generation": generation}}, NodeOverlay)
+
+
+CLASS = NodeClass(group="karpenter.kwok.sh", kind="KWOKNodeClass", name="default", ready=True)
+
+
+def daemons(generation: int) -> DaemonSet:
+    return convert({"metadata": {"name": "d", "generation": generation}}, DaemonSet)
 
 
 def store(*objects: Resource | NodeClass) -> ClusterState:
@@ -272,10 +281,16 @@ def test_the_first_sight_of_a_waiting_pod_is_remembered(event: ObjectUpdated | O
         pytest.param(
             (), ObjectUpdated(convert({"metadata": {"name": "n"}}, Namespace)), False, id="a namespace comes"
         ),
+        pytest.param((CLASS,), ObjectUpdated(CLASS), False, id="a node class stays what it was"),
+        pytest.param(
+            (CLASS,), ObjectUpdated(replace(CLASS, ready=False)), True, id="a node class is ready no more"
+        ),
+        pytest.param((daemons(1),), ObjectUpdated(daemons(1)), False, id="a DaemonSet counts its pods"),
+        pytest.param((daemons(1),), ObjectUpdated(daemons(2)), True, id="a DaemonSet changes"),
     ],
 )
 def test_the_stamp_rises_with_what_consolidation_depends_on(
-    before: tuple[Resource, ...], event: ObjectUpdated | ObjectDeleted, rises: bool
+    before: tuple[Resource | NodeClass, ...], event: ObjectUpdated | ObjectDeleted, rises: bool
 ) -> None:
     """A consolidation is worth another look only after some changes."""
     made = store(*before)

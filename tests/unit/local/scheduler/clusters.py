@@ -83,12 +83,12 @@ class World:
         for each in nodes:
             self.table.set_node(each)
 
-    def put(self, on: str, *pods: Pod, living: bool = True) -> "World":
+    def put(self, on: str, *pods: Pod, living: bool = True, preempted: bool = False) -> "World":
         for each in pods:
-            self.table.put(self.assigned(each, on, living=living))
+            self.table.put(self.assigned(each, on, living=living, preempted=preempted))
         return self
 
-    def assigned(self, each: Pod, on: str, *, living: bool = True) -> AssignedPod:
+    def assigned(self, each: Pod, on: str, *, living: bool = True, preempted: bool = False) -> AssignedPod:
         """Return a pod as something that takes room on a node."""
         return AssignedPod(
             key=each.key,
@@ -97,6 +97,7 @@ class World:
             pod_info=self.pod_info(each),
             claims=tuple(f"{each.namespace}/{use.name}" for use in claims_of(each)),
             living=living,
+            preempted=preempted,
             started=each.status.start_time,
         )
 

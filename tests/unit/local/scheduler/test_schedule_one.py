@@ -191,3 +191,62 @@ def test_a_nomination_survives_a_restart() -> None:
     scheduler.see_pod(msgspec.structs.replace(asks, status=nominated), None, 0.0)
 
     assert scheduler.outranked("n", 11) == ["default/high"]
+
+
+def nominated(name: str, node_name: str = "", **more: Any) -> Pod:
+    """Return a pod that is nominated for a node."""
+    found = pod(name, **more)
+    return msgspec.structs.replace(
+        found, status=msgspec.structs.replace(found.status, nominated_node_name=node_name)
+    )
+
+
+@pytest.fixture
+def two_nodes() -> ScheduleOne:
+    """A scheduler with two nodes, of which the first is half full."""
+    found = ScheduleOne(seed=1)
+    for name in ("n", "other"):
+        found.table.set_node(node(name))
+    found.see_pod(bound(pod("there", cpu="2")), None, 0.0)
+    return found
+
+
+def test_a_nominated_node_is_tried_first(two_nodes: ScheduleOne) -> None:
+    """A pod that another client has nominated goes to that node, however full it is."""
+    two_nodes.see_pod(pod("a", cpu="1"), None, 0.0)
+    two_nodes.see_pod(nominated("a", "n", cpu="1"), None, 0.0)
+
+    assert turn(two_nodes) == Placed("n")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param("gone", id="a node that is gone"), pytest.param("n", id="a node without room")]
+)
+def test_a_nominated_node_that_fails_is_passed_over(two_nodes: ScheduleOne, name: str) -> None:
+    """A pod whose nominated node does not take it goes to any other."""
+    two_nodes.see_pod(nominated("a", name, cpu="3"), None, 0.0)
+
+    assert turn(two_nodes) == Placed("other")
+
+
+def test_room_of_nominated_pods_is_kept(two_nodes: ScheduleOne) -> None:
+    """A pod of equal priority does not take the room of a nominated one, as long as that is nominated."""
+    two_nodes.see_pod(bound(pod("large", cpu="4"), "other"), None, 0.0)
+    two_nodes.see_pod(nominated("a", "n", cpu="2"), None, 0.0)
+    two_nodes.see_pod(pod("b", cpu="1"), None, 0.0)
+    two_nodes.queue.remove("default/a")
+
+    assert isinstance(turn(two_nodes), Unplaced)
+    two_nodes.see_pod(nominated("a", "", cpu="2"), None, 5.0)
+    assert turn(two_nodes, 5.0) == Placed("n")
+
+
+def test_a_nomination_ends_with_a_failure(two_nodes: ScheduleOne) -> None:
+    """A pod that fits nowhere and that no eviction would help is nominated no longer."""
+    two_nodes.see_pod(nominated("a", "n", cpu="9"), None, 0.0)
+
+    found = turn(two_nodes)
+
+    assert isinstance(found, Unplaced)
+    assert found.withdrawn
+    assert two_nodes.outranked("n", 1) == []

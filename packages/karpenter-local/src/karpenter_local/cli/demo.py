@@ -63,15 +63,15 @@ def demo(speed: float | None, seed: int, provider: str) -> None:
 
 async def _run(speed: float, seed: int, provider: str) -> list[SceneResult]:
     import structlog  # noqa: PLC0415  as above
-    from rich.console import Console  # noqa: PLC0415  as above
 
+    from karpenter.top.table import TextConsole  # noqa: PLC0415  as above
     from karpenter_local.demo.scenes import CLUSTER, SceneResult, perform  # noqa: PLC0415  as above
     from karpenter_local.demo.screen import Screen, summary  # noqa: PLC0415  as above
     from karpenter_local.sandbox.sandbox import Sandbox  # noqa: PLC0415  as above
 
     # The screen shows what happens; the operator's own log would only get in its way.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = TextConsole()
     results: list[SceneResult] = []
     current: Scene | None = None
     cloud, scenes = _aws() if provider == "aws" else _kwok()

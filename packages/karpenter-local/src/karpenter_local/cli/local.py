@@ -27,7 +27,8 @@ import msgspec
 from karpenter.base.clock import SystemClock
 from karpenter.base.files import make_private_folder, private
 from karpenter.base.memory import few_collections
-from karpenter.cli.aws_options import cluster_api, eks_name, run_quietly
+from karpenter.cli.aws_options import cluster_api, eks_name
+from karpenter.cli.cluster import run_quietly
 from karpenter.cli.errors import CommandError, note
 from karpenter.cli.output import Output, output_option, table
 from karpenter.kube.errors import KubeError

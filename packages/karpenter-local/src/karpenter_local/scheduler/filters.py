@@ -42,6 +42,8 @@ class FitError(msgspec.Struct, frozen=True):
     """Rows that evictions might open."""
     everywhere: str = ""
     """What stands in the way wherever the pod would go."""
+    reserved: bool = False
+    """Whether a node has room, but keeps it for pods that were nominated for it."""
 
 
 def feasible(table: NodeTable, pod_info: PodInfo, pod_volumes: PodVolumeClaims) -> Mask:

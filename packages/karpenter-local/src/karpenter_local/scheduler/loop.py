@@ -126,7 +126,8 @@ class KubeScheduler:
         known = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
         nominated = decision.victims.node if decision.victims is not None else ""
         told = known is not None and known.status == "False" and known.message == decision.message
-        if told and nominated in {"", pod.status.nominated_node_name}:
+        withdrawn = decision.withdrawn and bool(pod.status.nominated_node_name)
+        if told and not withdrawn and nominated in {"", pod.status.nominated_node_name}:
             return
         now = render_time(self._clock.now())
         since = now
@@ -141,8 +142,8 @@ class KubeScheduler:
             "lastTransitionTime": since,
         }
         status: dict[str, Any] = {"conditions": [condition]}
-        if nominated:
-            status["nominatedNodeName"] = nominated
+        if nominated or withdrawn:
+            status["nominatedNodeName"] = nominated or None
         await self._writer.set_status(Pod, pod.name, status, namespace=pod.namespace, strategic=True)
 
     async def _evict(self, pod: Pod, victims: Victims) -> None:

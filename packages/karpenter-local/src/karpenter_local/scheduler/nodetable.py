@@ -36,6 +36,8 @@ class AssignedPod(msgspec.Struct, frozen=True, kw_only=True):
     """Keys of the claims it uses."""
     living: bool = True
     """False once it is being deleted."""
+    preempted: bool = False
+    """Whether it is being deleted because it was preempted."""
     started: datetime | None = None
 
     def takes_the_same_as(self, other: "AssignedPod") -> bool:

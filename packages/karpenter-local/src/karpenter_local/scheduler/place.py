@@ -6,16 +6,25 @@ whenever the question is the same, whatever else was decided before.
 """
 
 import hashlib
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import msgspec
 
-from karpenter_local.scheduler.filters import FitError, feasible, refusal
+from karpenter_local.scheduler.filters import FitError, feasible, feasible_at, refusal
 from karpenter_local.scheduler.nodetable import AssignedPod, NodeTable
 from karpenter_local.scheduler.podinfo import PodInfo
 from karpenter_local.scheduler.rows import Ints, Mask
 from karpenter_local.scheduler.score import scores
 from karpenter_local.scheduler.storage import NO_CLAIMS, PodVolumeClaims
 from karpenter_local.scheduler.volumes import Binding
+
+Expected: TypeAlias = Callable[[str], Sequence[AssignedPod]]
+"""The pods that were nominated for a node and are not there yet."""
+
+
+def nothing_expected(node: str) -> Sequence[AssignedPod]:  # noqa: ARG001  of any node
+    return ()
 
 
 class Placed(msgspec.Struct, frozen=True):
@@ -34,31 +43,61 @@ def place(
     seed: int,
     pod_volumes: PodVolumeClaims = NO_CLAIMS,
     nominated: str = "",
-    expected: tuple[AssignedPod, ...] = (),
+    expected: Expected = nothing_expected,
 ) -> Placed | FitError:
     """
     Decide where the pod called `key` goes.
 
-    `nominated` is the node that room was made on for this pod; it is taken if it fits. `expected` are pods
-    of at least its priority that room was made for elsewhere: the pod may not take that room, nor rely on
-    their coming.
+    `nominated` is the node that it was nominated for: it is tried before any other. `expected` returns the
+    pods of at least its priority that were nominated for a node: the pod may not take their room there, nor
+    rely on their coming.
     """
+    row = table.rows.find(nominated) if nominated else None
+    if row is not None and _fits_beside(table, pod_info, pod_volumes, row, expected):
+        return _placed(table, pod_volumes, row)
     rows = feasible(table, pod_info, pod_volumes)
-    if expected and rows.any():
-        with table.supposing(having=expected):
-            rows = rows & feasible(table, pod_info, pod_volumes)
-    if not rows.any():
-        return refusal(table, pod_info, pod_volumes)
-    row = _pick(table, key, pod_info, rows, seed=seed, nominated=nominated)
+    reserved: list[AssignedPod] = []
+    while rows.any():
+        row = _pick(table, key, pod_info, rows, seed=seed)
+        if _fits_beside(table, pod_info, pod_volumes, row, expected, known=True):
+            return _placed(table, pod_volumes, row)
+        reserved += expected(table.rows.names[row])
+        rows[row] = False
+    with table.supposing(having=reserved):
+        refused = refusal(table, pod_info, pod_volumes)
+    return msgspec.structs.replace(refused, reserved=bool(reserved))
+
+
+def _fits_beside(
+    table: NodeTable,
+    pod_info: PodInfo,
+    pod_volumes: PodVolumeClaims,
+    row: int,
+    expected: Expected,
+    *,
+    known: bool = False,
+) -> bool:
+    """
+    Whether the pod can go to a row, with the pods that are expected there and without.
+
+    `known` says that it can go there without them.
+    """
+    if not known and not feasible_at(table, pod_info, pod_volumes, row):
+        return False
+    coming = expected(table.rows.names[row])
+    if not coming:
+        return True
+    with table.supposing(having=coming):
+        return feasible_at(table, pod_info, pod_volumes, row)
+
+
+def _placed(table: NodeTable, pod_volumes: PodVolumeClaims, row: int) -> Placed:
     bindings = table.volumes.bindings(pod_volumes, row) if pod_volumes.to_bind else ()
     assert bindings is not None, "a feasible row has a volume for every claim"
     return Placed(table.rows.names[row], bindings)
 
 
-def _pick(table: NodeTable, key: str, pod_info: PodInfo, rows: Mask, *, seed: int, nominated: str) -> int:
-    nominated_row = table.rows.find(nominated) if nominated else None
-    if nominated_row is not None and rows[nominated_row]:
-        return nominated_row
+def _pick(table: NodeTable, key: str, pod_info: PodInfo, rows: Mask, *, seed: int) -> int:
     candidates: Ints = rows.nonzero()[0]
     if len(candidates) == 1:
         return int(candidates[0])

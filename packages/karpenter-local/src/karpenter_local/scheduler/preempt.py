@@ -17,7 +17,7 @@ from karpenter.core.model.selectors import Selector
 from karpenter_local.scheduler import reasons
 from karpenter_local.scheduler.filters import FitError, feasible_at, refusal_at
 from karpenter_local.scheduler.nodetable import AssignedPod, NodeTable
-from karpenter_local.scheduler.place import draw
+from karpenter_local.scheduler.place import Expected, draw, nothing_expected
 from karpenter_local.scheduler.podinfo import PodInfo
 from karpenter_local.scheduler.storage import NO_CLAIMS, PodVolumeClaims
 
@@ -64,10 +64,10 @@ class PreemptionContext(msgspec.Struct, frozen=True, kw_only=True):
 
     budgets: Callable[[], Iterable[PDBLimit]] = tuple
     """Called only if there are pods of lower priority."""
-    expected: tuple[AssignedPod, ...] = ()
-    """Pods of at least the same priority that room was made for."""
+    expected: Expected = nothing_expected
+    """Pods of at least the same priority that were nominated for a node."""
     nominated: str = ""
-    """The node that room was made on for this pod earlier."""
+    """The node that the pod was nominated for earlier."""
 
 
 def preempt(
@@ -99,7 +99,9 @@ def preempt(
     most = max(FEWEST_CANDIDATES, table.rows.nodes // 10)
     start = draw(seed, key) % len(candidates) if candidates else 0
     for row in candidates[start:] + candidates[:start]:
-        outcome = _victims_at(table, pod_info, pod_volumes, row, budgets=budgets, expected=context.expected)
+        outcome = _victims_at(
+            table, pod_info, pod_volumes, row, budgets=budgets, expected=context.expected(names[row])
+        )
         if isinstance(outcome, Victims):
             found.append(outcome)
             if len(found) >= most:
@@ -182,5 +184,5 @@ def _harm(victims: Victims) -> tuple[int, int, int, int, float, str]:
 def _still_leaving(table: NodeTable, pod_info: PodInfo, nominated: str) -> bool:
     row = table.rows.find(nominated)
     return row is not None and any(
-        not pod.living and pod.pod_info.priority < pod_info.priority for pod in table.on(row)
+        pod.preempted and pod.pod_info.priority < pod_info.priority for pod in table.on(row)
     )

@@ -7,6 +7,7 @@ node at once, before the API server knows of it, so that the next decision count
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import msgspec
 
@@ -36,6 +37,8 @@ class Unplaced(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     victims: Victims | None = None
     """Whom to evict to make room for it."""
+    withdrawn: bool = False
+    """Whether the pod was nominated for a node, and is no longer: no eviction would help it."""
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -58,7 +61,9 @@ class ScheduleOne:
         self._waiting: dict[str, Pod] = {}
         self._assumed: set[str] = set()
         self._nominated: dict[str, AssignedPod] = {}
-        """Pods for which room is being made, as if they were there already."""
+        """Pods that wait and were nominated for a node, as if they were there already."""
+        self._nominated_for: dict[str, dict[str, AssignedPod]] = {}
+        """The same by node."""
         self._answers: dict[PodInfo, _Answer] = {}
         self._opened = 0
         """Grows with every change that could make room somewhere."""
@@ -72,8 +77,7 @@ class ScheduleOne:
         elif pod.key not in self._assumed:
             known = self._waiting.get(pod.key)
             self._waiting[pod.key] = pod
-            if pod.status.nominated_node_name and pod.key not in self._nominated:
-                self._nominate(pod, own, pod.status.nominated_node_name)
+            self._see_nomination(pod, known, own, now)
             if known is None or _asks(known) != _asks(pod):
                 self.queue.add(pod.key, pod.spec.priority or 0)
 
@@ -82,7 +86,7 @@ class ScheduleOne:
         self._waiting.pop(key, None)
         self._assumed.discard(key)
         self.queue.remove(key)
-        freed = self._nominated.pop(key, None) is not None
+        freed = self._drop_nomination(key)
         if self.table.take(key) is not None or freed:
             self.changed(ROOM | NEIGHBOURS, now)
 
@@ -107,14 +111,10 @@ class ScheduleOne:
         remembered = self._recall(pod_info) if not uses else None
         if remembered is not None:
             self.queue.park(pod.key, remembered.filters)
-            return Unplaced(message=remembered.message)
+            return Unplaced(message=remembered.message, withdrawn=self._drop_nomination(pod.key))
         pod_volumes = self.table.storage.pod_volumes(pod.namespace, uses)
         nominated = self._nominated.get(pod.key)
-        expected = tuple(
-            each
-            for each in self._nominated.values()
-            if each.key != pod.key and each.pod_info.priority >= pod_info.priority
-        )
+        expected = partial(self._expected, pod.key, pod_info.priority)
         found = place(
             self.table,
             pod.key,
@@ -141,9 +141,11 @@ class ScheduleOne:
             self._nominate(pod, own, outcome.node)
             return Unplaced(message=self._message(found, ""), victims=outcome)
         message = self._message(found, outcome)
-        if not uses and not expected:
+        # https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/scheduler/framework/preemption/preemption.go
+        withdrawn = outcome not in INELIGIBLE and self._drop_nomination(pod.key)
+        if not uses and not found.reserved:
             self._remember(pod_info, found, message)
-        return Unplaced(message=message)
+        return Unplaced(message=message, withdrawn=withdrawn)
 
     def failed(self, key: str, now: float) -> None:
         """Take in that a placed pod could not be bound: give its room back and try again later."""
@@ -154,22 +156,38 @@ class ScheduleOne:
         self.queue.retry(key, now)
 
     def withdraw_nomination(self, key: str) -> None:
-        """Forget that room is being made for a pod."""
-        self._nominated.pop(key, None)
+        """Forget for which node a pod was nominated."""
+        self._drop_nomination(key)
         self._opened += 1
 
     def outranked(self, node: str, priority: int) -> list[str]:
-        """Return the pods of lower priority for which room was being made on `node`."""
-        return [
-            each.key
-            for each in self._nominated.values()
-            if each.node == node and each.pod_info.priority < priority
-        ]
+        """Return the pods of lower priority that were nominated for `node`."""
+        nominated = self._nominated_for.get(node, {})
+        return [each.key for each in nominated.values() if each.pod_info.priority < priority]
+
+    def _expected(self, key: str, priority: int, node: str) -> tuple[AssignedPod, ...]:
+        """Return the pods of at least a priority, beside the one that is asked for, nominated for a node."""
+        nominated = self._nominated_for.get(node, {})
+        return tuple(
+            each for each in nominated.values() if each.key != key and each.pod_info.priority >= priority
+        )
+
+    def _see_nomination(self, pod: Pod, known: Pod | None, own: LabelSelector | None, now: float) -> None:
+        """Take in for which node a pod is nominated; one that we have just nominated may not show it yet."""
+        before = known.status.nominated_node_name if known is not None else ""
+        after = pod.status.nominated_node_name
+        if not before and not after:
+            return
+        self._drop_nomination(pod.key)
+        if after:
+            self._nominate(pod, own, after)
+        if before and before != after:
+            self.changed(ROOM | NEIGHBOURS, now)
 
     def _see_bound(self, pod: Pod, own: LabelSelector | None, now: float) -> None:
         self._waiting.pop(pod.key, None)
         self.queue.remove(pod.key)
-        self._nominated.pop(pod.key, None)
+        self._drop_nomination(pod.key)
         if pod.status.phase in {"Succeeded", "Failed"}:
             self._assumed.discard(pod.key)
             if self.table.take(pod.key) is not None:
@@ -187,7 +205,7 @@ class ScheduleOne:
             self.queue.changed(NEIGHBOURS, now)
 
     def _assume(self, pod: Pod, pod_info: PodInfo, found: Placed) -> None:
-        self._nominated.pop(pod.key, None)
+        self._drop_nomination(pod.key)
         self._assumed.add(pod.key)
         self.table.put(self._assigned(pod, pod_info, found.node))
         for binding in found.bindings:
@@ -202,11 +220,24 @@ class ScheduleOne:
             pod_info=pod_info,
             claims=tuple(f"{pod.namespace}/{use.name}" for use in claims_of(pod)),
             living=pod.metadata.deletion_timestamp is None,
+            preempted=_is_preempted(pod),
             started=pod.status.start_time,
         )
 
     def _nominate(self, pod: Pod, own: LabelSelector | None, node: str) -> None:
-        self._nominated[pod.key] = self._assigned(pod, self._pod_infos.of(pod, own), node)
+        self._drop_nomination(pod.key)
+        nominated = self._assigned(pod, self._pod_infos.of(pod, own), node)
+        self._nominated[pod.key] = self._nominated_for.setdefault(node, {})[pod.key] = nominated
+
+    def _drop_nomination(self, key: str) -> bool:
+        nominated = self._nominated.pop(key, None)
+        if nominated is None:
+            return False
+        others = self._nominated_for[nominated.node]
+        del others[key]
+        if not others:
+            del self._nominated_for[nominated.node]
+        return True
 
     def _message(self, found: FitError, preemption: str) -> str:
         return reasons.unavailable(
@@ -234,6 +265,9 @@ class ScheduleOne:
         return answer
 
 
+INELIGIBLE = frozenset({reasons.NEVER_PREEMPTS, reasons.VICTIM_LEAVING})
+"""Why a pod may not preempt; its nomination stays then."""
+
 MOST_ANSWERS = 4096
 """Templates whose refusal is remembered at a time."""
 
@@ -246,6 +280,17 @@ def claims_of(pod: Pod) -> tuple[ClaimUse, ...]:
         elif volume.ephemeral is not None:
             found.append(ClaimUse(f"{pod.name}-{volume.name}", ephemeral=True))
     return tuple(found)
+
+
+def _is_preempted(pod: Pod) -> bool:
+    """Whether the pod leaves because it was preempted."""
+    target = next((each for each in pod.status.conditions if each.type == "DisruptionTarget"), None)
+    return (
+        pod.metadata.deletion_timestamp is not None
+        and target is not None
+        and target.status == "True"
+        and target.reason == "PreemptionByScheduler"
+    )
 
 
 def _is_ours_to_place(pod: Pod) -> bool:

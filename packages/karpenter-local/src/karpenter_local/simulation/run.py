@@ -52,6 +52,7 @@ from karpenter_local.simulation.invariants.machines import (
 from karpenter_local.simulation.invariants.workloads import (
     BufferInvariant,
     LeaseInvariant,
+    NominationInvariant,
     OverlayInvariant,
     PlacementInvariant,
     ServiceInvariant,
@@ -101,6 +102,7 @@ _INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     ExplainedInvariant,
     InterruptionInvariant,
     WaitingInvariant,
+    NominationInvariant,
     PlacementInvariant,
     LeaseInvariant,
 )

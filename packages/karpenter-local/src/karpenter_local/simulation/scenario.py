@@ -124,6 +124,7 @@ def _settings(chance: Random) -> dict[str, str]:
         "packing-policy": chance.choice(("greedy",) * 5 + ("price",)),
         "consolidation-strategy": chance.choice(("global", "global", "classic")),
         "steer-scale-down": chance.choice(("false", "true")),
+        "nominate-pods": chance.choice(("auto", "auto", "auto", "false")),
     }
 
 

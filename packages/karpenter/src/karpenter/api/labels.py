@@ -52,6 +52,9 @@ WINDOWS = "windows"
 
 # Annotations.
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+SOLD_OUT = "karpenter.sh/sold-out-offerings"
+"""On an Event: the offerings that a launch was refused, with spaces."""
+
 """On a node only ``true`` counts; on a pod ``true`` or a duration."""
 
 NODEPOOL_HASH = "karpenter.sh/nodepool-hash"

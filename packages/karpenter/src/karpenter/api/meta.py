@@ -257,6 +257,37 @@ class OwnerReference(Wire, frozen=True, kw_only=True):
     block_owner_deletion: bool = False
 
 
+class FieldOwned(Wire, frozen=True, kw_only=True):
+    """An entry of managedFields names this field; what it says of parts of it is not read."""
+
+
+class StatusFields(Wire, frozen=True, kw_only=True):
+    """The fields of a status that an entry of managedFields names; one is read."""
+
+    nominated_node_name: FieldOwned | None = field(name="f:nominatedNodeName", default=None)
+
+
+class FieldsV1(Wire, frozen=True, kw_only=True):
+    """The fields of an object that an entry of managedFields names."""
+
+    status: StatusFields | None = field(name="f:status", default=None)
+
+
+class ManagedFieldsEntry(Wire, frozen=True, kw_only=True):
+    """What one client has set of an object, and when it last did."""
+
+    manager: str = ""
+    operation: str = ""
+    subresource: str = ""
+    time: Timestamp | None = None
+    fields_v1: FieldsV1 = field(name="fieldsV1", default=FieldsV1())
+
+    @property
+    def nominates(self) -> bool:
+        """Whether the client has set ``status.nominatedNodeName``."""
+        return self.fields_v1.status is not None and self.fields_v1.status.nominated_node_name is not None
+
+
 class ObjectMeta(Wire, frozen=True, kw_only=True):
     """The identity, labels, owners and lifecycle of an object."""
 
@@ -275,6 +306,14 @@ class ObjectMeta(Wire, frozen=True, kw_only=True):
     deletion_grace_period_seconds: int | None = None
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
+    managed_fields: tuple[ManagedFieldsEntry, ...] = ()
+    """Who has set ``status.nominatedNodeName``; entries about other fields are not kept."""
+
+    def __post_init__(self) -> None:
+        if self.managed_fields:
+            # Every object has some of these, and they are as large as the object.
+            kept = tuple(each for each in self.managed_fields if each.nominates)
+            msgspec.structs.force_setattr(self, "managed_fields", kept)
 
 
 class Resource(Object, frozen=True, kw_only=True):

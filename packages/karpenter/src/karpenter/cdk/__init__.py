@@ -1,7 +1,7 @@
 """
 Karpenter in stacks of CDK: add-ons, a builder, and constructs for NodePools and EC2NodeClasses.
 
-Needs ``pip install 'karpenter[cdk]'`` and node. :mod:`.rules`, :mod:`.props` and :mod:`.planning` are pure
+Needs the extra ``cdk`` and node. :mod:`.rules`, :mod:`.props` and :mod:`.planning` are pure
 and need neither: what is refused, and what an add-on consists of, can be known without them.
 """
 
@@ -46,7 +46,7 @@ __all__ = [
     "kubectl_layer",
 ]
 
-_LIBRARY: Final = "karpenter.cdk needs aws-cdk-lib 2.275 or later; hint: pip install 'karpenter[cdk]'"
+_LIBRARY: Final = "karpenter.cdk needs aws-cdk-lib 2.275 or later; hint: pip install aws-cdk-lib"
 _CONSTRUCTS: Final = {"EC2NodeClass": "EC2NodeClassConstruct", "NodePool": "NodePoolConstruct"}
 
 

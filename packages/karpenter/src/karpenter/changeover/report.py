@@ -19,7 +19,6 @@ import msgspec
 
 from karpenter.api.meta import is_status_condition_true
 from karpenter.changeover.drift import DriftedMachine, FirstHour, SwitchedCluster
-from karpenter.changeover.facts import Installation
 from karpenter.changeover.settings import (
     ChangeoverDifference,
     alert_differences,
@@ -27,6 +26,7 @@ from karpenter.changeover.settings import (
     value_differences,
 )
 from karpenter.core.model.pricing import HOURS_A_MONTH
+from karpenter.session.installation import Installation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

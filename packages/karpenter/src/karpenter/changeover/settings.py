@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from karpenter.changeover.facts import Installation, of_kind
 from karpenter.chart.chart import manifests
 from karpenter.chart.gotemplate import TemplateError
 from karpenter.chart.tree import MissingValue, Release
@@ -26,6 +25,7 @@ from karpenter.cloud.aws import metrics as aws
 from karpenter.cloud.aws.options import AWS_SETTINGS
 from karpenter.convert.metrics import RENAMED
 from karpenter.operator.options import SETTINGS, SettingError, parse_settings
+from karpenter.session.installation import Installation, of_kind
 from karpenter.telemetry.metrics.instruments import NODE_CLASSES, WELL_KNOWN, ProviderLabels
 from karpenter.telemetry.metrics.table import METRICS
 

@@ -52,7 +52,10 @@ def _objects() -> dict[str, list[Tree]]:
         "serviceaccount": [service_account()],
         # Before the rights that they narrow.
         "admission": admission_policies(
-            {each: metadata(f"-{each}", namespaced=False) for each in ("pods", "deployments")}
+            {
+                each: metadata(f"-{each.replace('/', '-')}", namespaced=False)
+                for each in ("pods/status", "pods", "deployments")
+            }
         ),
         "access": roles(),
         "poddisruptionbudget": [budget()],

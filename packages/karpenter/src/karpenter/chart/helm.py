@@ -22,6 +22,7 @@ from karpenter.chart.tree import (
     Equals,
     Given,
     IsFalse,
+    IsNotFalse,
     IsSet,
     Joined,
     ListItems,
@@ -349,6 +350,11 @@ def _condition(condition: Condition) -> str:
             return f'not (or (kindIs "invalid" {_at(path)}) (eq (toString {_at(path)}) ""))'
         case IsFalse(path):
             return f'eq ({_tpl(path)}) "false"'
+        case IsNotFalse(path):
+            return f'ne ({_tpl(path)}) "false"'
         case _:
             served = f'(.Capabilities.APIVersions.Has "{condition.version}")'
-            return f"and {_at(condition.path)} {served}"
+            wanted = (
+                f"({_condition(IsNotFalse(condition.path))})" if condition.not_false else _at(condition.path)
+            )
+            return f"and {wanted} {served}"

@@ -160,6 +160,7 @@ _STATED: Final = {
     "INTERRUPTION_PRICE": "interruptionPrice",
     "SPOT_CONCENTRATION_PRICE": "spotConcentrationPrice",
     "PREFERRED_POOL_PRICE": "preferredPoolPrice",
+    "NOMINATE_PODS": "nominatePods",
     "SURGE_BEFORE_EVICT": "surgeBeforeEvict",
     "STEER_SCALE_DOWN": "steerScaleDown",
     "FLIGHT_RECORD_SIZE": "flightRecordSize",

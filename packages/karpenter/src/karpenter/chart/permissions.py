@@ -4,11 +4,12 @@ The RBAC permissions of the operator: exactly the calls that it makes.
 A test records every call of the operator, with every feature gate on and with all off, and fails on a missing
 permission and on an unused one. A permission that only a feature needs is granted only with that feature.
 
-RBAC grants verbs on whole objects: ``steer-scale-down`` needs to patch pods for two annotations, and
-``surge-before-evict`` to patch Deployments for one. An operator that was taken over could change the image of
-any pod with that. ValidatingAdmissionPolicies leave it the fields that it writes: any other change that comes
-from its account is refused by the API server. They come with the setting, where the cluster serves the API:
-Kubernetes 1.30 and newer. Who else may change pods and Deployments is not decided here.
+RBAC grants verbs on whole objects: ``nominate-pods`` needs to patch the status of pods for one field,
+``steer-scale-down`` to patch pods for two annotations, and ``surge-before-evict`` to patch Deployments for
+one. An operator that was taken over could change the image of any pod with that, or report any pod as failed.
+ValidatingAdmissionPolicies leave it the fields that it writes: any other change from its account is
+refused by the API server. They come with the setting, where the cluster serves the API: Kubernetes 1.30 and
+newer. Who else may change pods and Deployments is not decided here.
 https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
 """
 
@@ -26,6 +27,7 @@ from karpenter.chart.tree import (
     Equals,
     Given,
     IsFalse,
+    IsNotFalse,
     ReleaseFact,
     Tree,
     When,
@@ -66,6 +68,7 @@ _BUFFERS: Final = Given(("settings.featureGates.capacityBuffer",))
 _SPREADS: Final = Given(("settings.schedulerConfig",))
 _DEVICES: Final = IsFalse("settings.ignoreDRARequests")
 _SURGE: Final = Given(("settings.surgeBeforeEvict",))
+_NOMINATES: Final = IsNotFalse("settings.nominatePods")
 _STEERING: Final = Given(("settings.steerScaleDown",))
 _OWNERS: Final = Given((*_SPREADS.paths, *_BUFFERS.paths))
 _REPLICAS: Final = Given((*_OWNERS.paths, *_SURGE.paths))
@@ -115,6 +118,8 @@ CLUSTER: Final = (
     Permission(resources=("pods",), verbs=("delete",)),
     # The annotation controller.kubernetes.io/pod-deletion-cost of pods is written.
     Permission(resources=("pods",), verbs=("patch",), when=_STEERING),
+    # status.nominatedNodeName of pods is written.
+    Permission(resources=("pods/status",), verbs=("patch",), when=_NOMINATES),
     Permission(group="karpenter.kwok.sh", resources=("kwoknodeclasses",), verbs=("get", *FOLLOW), when=_KWOK),
     Permission(
         group="karpenter.k8s.aws", resources=("ec2nodeclasses",), verbs=("get", *FOLLOW, "patch"), when=ON_AWS
@@ -179,6 +184,33 @@ _DEPLOYMENT: Final = (
 )
 """The fields of a Deployment's spec beside its template."""
 
+_POD_STATUS: Final = (
+    "allocatedResources",
+    "conditions",
+    "containerStatuses",
+    "ephemeralContainerStatuses",
+    "extendedResourceClaimStatus",
+    "hostIP",
+    "hostIPs",
+    "initContainerStatuses",
+    "message",
+    "nodeAllocatableResourceClaimStatuses",
+    "observedGeneration",
+    "phase",
+    "podIP",
+    "podIPs",
+    "qosClass",
+    "reason",
+    "resize",
+    "resourceClaimStatuses",
+    "resources",
+    "startTime",
+)
+"""
+The fields of a pod's status beside the one that is written, in Kubernetes 1.36:
+https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#PodStatus
+"""
+
 
 def admission_policies(metadata: dict[str, dict[str, Any]]) -> list[Tree]:
     """Return the policies and their bindings; `metadata` is that of each, by the resource it is about."""
@@ -187,6 +219,10 @@ def admission_policies(metadata: dict[str, dict[str, Any]]) -> list[Tree]:
         *(_same("metadata", each) for each in _META),
         *_annotations("metadata", (POD_DELETION_COST, DELETION_COST_SET)),
     ]
+    statuses = [
+        *(_same("status", each) for each in _POD_STATUS),
+        *(_same("metadata", each) for each in (*_META, "annotations")),
+    ]
     deployments = [
         *(_same("spec", each) for each in _DEPLOYMENT),
         _same("spec.template", "spec"),
@@ -194,16 +230,19 @@ def admission_policies(metadata: dict[str, dict[str, Any]]) -> list[Tree]:
         *_annotations("spec.template.metadata", (RESTARTED,)),
         *(_same("metadata", each) for each in (*_META, "annotations")),
     ]
+    nominates = APIServed(_NOMINATES.path, _SERVED, SERVED_SINCE, not_false=True)
+    steers = APIServed("settings.steerScaleDown", _SERVED, SERVED_SINCE)
+    surges = APIServed("settings.surgeBeforeEvict", _SERVED, SERVED_SINCE)
     return [
-        *_policy("settings.steerScaleDown", metadata["pods"], "", "pods", pods),
-        *_policy("settings.surgeBeforeEvict", metadata["deployments"], "apps", "deployments", deployments),
+        *_policy(nominates, metadata["pods/status"], "", "pods/status", statuses),
+        *_policy(steers, metadata["pods"], "", "pods", pods),
+        *_policy(surges, metadata["deployments"], "apps", "deployments", deployments),
     ]
 
 
 def _policy(
-    setting: str, metadata: dict[str, Any], group: str, resource: str, validations: list[dict[str, Any]]
+    served: APIServed, metadata: dict[str, Any], group: str, resource: str, validations: list[dict[str, Any]]
 ) -> list[Tree]:
-    served = APIServed(setting, _SERVED, SERVED_SINCE)
     # PATCH and PUT are both the operation UPDATE; subresources are resources of their own.
     rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": [resource]}
     account = Concatenation(
@@ -237,9 +276,12 @@ def _policy(
 
 def _same(parent: str, field: str = "") -> dict[str, Any]:
     """Return the demand that a field stays as it is, whether it is there or not."""
-    path = f"{parent}.?{field}" if field else parent
-    named = f"{parent}.{field}" if field else parent
-    return _demand(f"object.{path} == oldObject.{path}", named)
+    if not field:
+        return _demand(f"object.{parent} == oldObject.{parent}", parent)
+    path = f"{parent}.{field}"
+    # Without optional syntax, which the embedded API server does not read.
+    same = f"has(object.{path}) ? has(oldObject.{path}) && object.{path} == oldObject.{path}"
+    return _demand(f"{same} : !has(oldObject.{path})", path)
 
 
 def _annotations(parent: str, ours: tuple[str, ...]) -> list[dict[str, Any]]:

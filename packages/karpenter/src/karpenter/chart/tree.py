@@ -125,6 +125,12 @@ class IsFalse(msgspec.Struct, frozen=True):
     path: str
 
 
+class IsNotFalse(msgspec.Struct, frozen=True):
+    """That a value, as text that may be a template, is anything but false."""
+
+    path: str
+
+
 class APIServed(msgspec.Struct, frozen=True):
     """That a value is given, and that the cluster serves an API version."""
 
@@ -133,8 +139,11 @@ class APIServed(msgspec.Struct, frozen=True):
     since: int = 0
     """The minor version of Kubernetes 1 that serves it first; 0 means that no version does by itself."""
 
+    not_false: bool = False
+    """Whether the value only has to be anything but false."""
 
-Condition: TypeAlias = Given | Equals | IsSet | IsFalse | APIServed
+
+Condition: TypeAlias = Given | Equals | IsSet | IsFalse | IsNotFalse | APIServed
 
 
 class When(msgspec.Struct, frozen=True):
@@ -248,8 +257,11 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
                 return self.at(path) is not None and self.at(path) != ""
             case IsFalse(path):
                 return self.templated(path) == "false"
-            case APIServed(path, _, since):
-                return bool(self.at(path)) and (self.kubernetes is None or self.kubernetes >= since)
+            case IsNotFalse(path):
+                return self.templated(path) != "false"
+            case APIServed(path, _, since, not_false):
+                wanted = self.holds(IsNotFalse(path)) if not_false else bool(self.at(path))
+                return wanted and (self.kubernetes is None or self.kubernetes >= since)
 
     def derived(self, name: str) -> Any:
         """Return something that is made from several values."""

@@ -317,6 +317,13 @@ _SETTINGS: Final = (
         "0",
         "Share of a node's price that moving its pods back to a NodePool of higher weight is worth. Ours.",
     ),
+    ChartValue(
+        "settings.nominatePods",
+        "auto",
+        "Tell kube-scheduler where pods are planned to run: auto (Kubernetes 1.30 and newer), true or false."
+        " Ours.",
+        sorts=("string", "boolean"),
+    ),
     ChartValue("settings.surgeBeforeEvict", False, "Let successors of single replicas start first. Ours."),
     ChartValue(
         "settings.steerScaleDown", False, "Let workloads shrink on the emptiest machines first. Ours."

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
 import re
 import shutil
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-import structlog
 
 from karpenter.api.manifests import read_documents
 from karpenter.api.meta import InvalidObject
 from karpenter.base.clock import SystemClock
-from karpenter.cli.errors import CommandError
+from karpenter.cli.cluster import cluster_refusal
+from karpenter.cli.errors import CommandError, note
 from karpenter.cloud.errors import CloudError
-from karpenter.kube.errors import Forbidden, KubeError, NotConfigured, Unauthorized, Unreachable
+from karpenter.kube.errors import KubeError, NotConfigured
 
 if TYPE_CHECKING:
     from karpenter.install.account import AccountApi
@@ -58,16 +56,6 @@ def _known_application(ctx: click.Context, param: click.Parameter, value: str | 
         raise CommandError(f"{ctx.info_name} knows no application {value!r}, only karpenter", hint=hint)
 
 
-def kube_options(command: F) -> F:
-    """Give a command the options that say which cluster it is about."""
-    for option in (
-        click.option("--context", default="", metavar="NAME", help="The context of the kubeconfig to use."),
-        click.option("--kubeconfig", default="", metavar="FILE", help="The kubeconfig to use."),
-    ):
-        command = option(command)
-    return command
-
-
 @contextmanager
 def in_our_words() -> Iterator[None]:
     """Turn what AWS, Kubernetes and plans refuse into one line, with a hint where there is one."""
@@ -94,22 +82,6 @@ def in_our_words() -> Iterator[None]:
         raise cluster_refusal(error) from error
     except CloudError as error:
         raise CommandError(str(error)) from error
-
-
-def cluster_refusal(error: KubeError) -> CommandError:
-    """Return what is wrong between us and a cluster, and what helps."""
-    if isinstance(error, NotConfigured):
-        return CommandError(str(error), hint="aws eks update-kubeconfig --name CLUSTER writes the kubeconfig")
-    if isinstance(error, Unauthorized):
-        return CommandError(
-            f"the cluster does not accept the credentials of the kubeconfig: {error}",
-            hint="they may have expired: aws sso login, or aws eks update-kubeconfig --name CLUSTER",
-        )
-    if isinstance(error, Forbidden):
-        return CommandError(str(error), hint="kubectl auth can-i --list shows what you may do")
-    if isinstance(error, Unreachable):
-        return CommandError(str(error), hint="kubectl get nodes shows whether the cluster can be reached")
-    return CommandError(str(error))
 
 
 def eks_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
@@ -150,12 +122,6 @@ def connect_aws(region: str, profile: str) -> tuple[AccountApi, str]:
     return open_api(region=region, profile=profile)
 
 
-def run_quietly(work: Coroutine[Any, Any, T]) -> T:
-    """Run something that talks to a cluster, without the log of requests that are sent again."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    return asyncio.run(work)
-
-
 @asynccontextmanager
 async def cluster_api(
     *, kubeconfig: str, context: str, endpoint: str = "", helm: bool = False
@@ -175,6 +141,8 @@ async def cluster_api(
     if endpoint and not chosen:
         raise NotConfigured(f"no cluster of the kubeconfig is at {endpoint}")
     found = await find_cluster(environ=os.environ, clock=SystemClock(), kubeconfig=kubeconfig, context=chosen)
+    if not chosen and found.context:
+        note(f"the cluster is that of the current context, {found.context}")
     client = Client(
         HttpTransport(found.endpoint, found.credentials),
         chance=Random(),  # noqa: S311  retries

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
-import os
 import webbrowser
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
@@ -18,37 +16,49 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
-import structlog
 
+from karpenter.api.labels import INSTANCE_TYPE, ZONE
+from karpenter.api.meta import ObjectMeta
+from karpenter.api.node import Node
 from karpenter.base.clock import SystemClock
+from karpenter.cli.cluster import run_quietly, told_in_one_sentence
 from karpenter.cli.errors import CommandError, note, notes, progress
-from karpenter.cli.files import files_option
+from karpenter.cli.files import files_option, named_values
+from karpenter.cli.group import how_to_install_local
+from karpenter.cli.options import catalog_option, cluster_options
 from karpenter.cli.output import Output, output_option_with, render
-from karpenter.cli.plan import catalog_named, moment_of, settings_of
 from karpenter.cli.planning.data import disruption_data, plan_data
 from karpenter.cli.planning.decision import PlanDecision, decide
 from karpenter.cli.planning.input import read_input
 from karpenter.cli.planning.remarks import remarks
+from karpenter.cli.session import (
+    catalog_for,
+    catalog_name_for,
+    catalog_named,
+    moment_of,
+    settings_of,
+    told_settings,
+)
 from karpenter.cli.why import explained, inquiry_of, recorded_inquiry, target_of
 from karpenter.cloud.catalogs.current import CurrentCatalog
-from karpenter.cloud.catalogs.load import built_in_names
 from karpenter.console.live import ClusterFollower
 from karpenter.console.page import render_page, with_answers
 from karpenter.console.record import fitting_interval, plan_at, read_record, sampled_moments
 from karpenter.console.server import ConsoleServer, ConsoleSource, FixedSource, Unanswerable
 from karpenter.console.state import ConsoleDocument, Snapshot, SnapshotBuilder, plan_document
-from karpenter.kube.client import Client
-from karpenter.kube.errors import KubeError
-from karpenter.kube.http import HttpTransport
-from karpenter.kube.kubeconfig import find_cluster
+from karpenter.core.model.catalog import EMPTY
+from karpenter.core.state.cluster import view_of
+from karpenter.operator.kinds import watched_kinds
 from karpenter.replay.record import Unreadable
-from karpenter.top.prices import catalog_for
+from karpenter.session.catalog import suited_catalog
+from karpenter.session.live import connected, running_operator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
+    from karpenter.kube.client import Client
     from karpenter.operator.options import Settings
     from karpenter.why.answer import Explanation, Inquiry
 
@@ -70,8 +80,7 @@ _SAME: Final = timedelta(milliseconds=1)
     "  karpenter plan -f cluster/ -o json > plan.json; karpenter console --plan plan.json\n\n"
     "  karpenter console --demo"
 )
-@click.option("--context", default="", metavar="NAME", help="Follow the cluster of this context.")
-@click.option("--kubeconfig", default="", metavar="FILE", help="Follow the cluster of this kubeconfig.")
+@cluster_options
 @click.option(
     "--record",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -87,12 +96,7 @@ _SAME: Final = timedelta(milliseconds=1)
 )
 @click.option("--demo", is_flag=True, help="Show a cluster on this machine alone, with workloads.")
 @files_option(required=False, text="Show a plan for these manifests")
-@click.option(
-    "--catalog",
-    default="",
-    metavar="FILE|NAME",
-    help="The instance types on sale.  [default: the built-in catalogue of the nodes' region]",
-)
+@catalog_option
 @click.option(
     "--live-prices",
     is_flag=True,
@@ -126,32 +130,37 @@ def console(  # noqa: PLR0917  click hands over options by name
     See the cluster in the browser: its machines and pods, every decision, what-if, and the money.
 
     Serves a page on loopback, and prints its URL, which nothing else on this machine can
-    guess. The cluster is a live one, a flight record, a saved plan, manifests, or a demo. Nothing is
-    written to the cluster. Ctrl-C ends it.
+    guess. The cluster is that of the current context, another live one, a flight record, a saved plan,
+    manifests, or a demo. Nothing is written to the cluster. Ctrl-C ends it.
     """
     chosen = [bool(context or kubeconfig), record is not None, saved is not None, demo, bool(paths)]
-    if sum(chosen) != 1:
+    if sum(chosen) > 1:
         raise CommandError(
-            "nothing to show" if not any(chosen) else "more than one thing to show",
+            "more than one thing to show",
             hint="give one of --context, --kubeconfig, --record, --plan, --demo or -f",
         )
     settings = settings_of(given)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    serving = _Serving(settings, catalog, live_prices=live_prices, port=port, browser=browser, output=output)
+    serving = _Serving(
+        settings,
+        catalog,
+        given=given,
+        live_prices=live_prices,
+        port=port,
+        browser=browser,
+        output=output,
+    )
     with suppress(KeyboardInterrupt):
         if record is not None:
-            asyncio.run(serving.recorded(record, settings if given else None))
+            run_quietly(serving.recorded(record, settings if given else None))
         elif saved is not None:
-            asyncio.run(serving.fixed(FixedSource(saved_plan(saved, catalog_named(catalog or "kwok")))))
+            run_quietly(serving.fixed(FixedSource(saved_plan(saved, catalog))))
         elif paths:
-            asyncio.run(serving.fixed(_manifests(paths, catalog, settings)))
+            run_quietly(serving.fixed(_manifests(paths, catalog, settings)))
         elif demo:
-            asyncio.run(serving.demo())
+            run_quietly(serving.demo())
         else:
-            try:
-                asyncio.run(serving.live(kubeconfig, context))
-            except KubeError as error:
-                raise CommandError(str(error)) from error
+            with told_in_one_sentence():
+                run_quietly(serving.live(kubeconfig, context))
 
 
 class _Serving:
@@ -162,12 +171,13 @@ class _Serving:
         settings: Settings,
         catalog: str,
         *,
+        given: tuple[str, ...],
         live_prices: bool,
         port: int,
         browser: bool,
         output: Output,
     ) -> None:
-        self._settings = settings
+        self._settings, self._given = settings, given
         self._catalog = catalog
         self._live_prices = live_prices
         self._port = port
@@ -183,15 +193,15 @@ class _Serving:
         await self._serve(source, self._sample(source, record, settings))
 
     async def live(self, kubeconfig: str, context: str) -> None:
-        clock = SystemClock()
-        cluster = await find_cluster(environ=os.environ, clock=clock, kubeconfig=kubeconfig, context=context)
-        client = Client(HttpTransport(cluster.endpoint, cluster.credentials), chance=Random())  # noqa: S311  retries
-        note("Reading the cluster.")
-        try:
-            title = context or Path(kubeconfig).name
-            await self._follow(client, title, live_catalog(self._catalog, live=self._live_prices))
-        finally:
-            await client.close()
+        async with connected(kubeconfig=kubeconfig, context=context) as connection:
+            note(f"reading {connection.name}")
+            client = connection.client
+            operator = await running_operator(client, named_values(self._given))
+            notes(told_settings(operator))
+            self._settings = operator.in_force.settings
+            catalog = live_catalog(self._catalog, live=self._live_prices, host=client.host)
+            title = connection.context or Path(kubeconfig).name
+            await self._follow(client, title, catalog)
 
     async def demo(self) -> None:
         """Serve the sandbox of ``karpenter-local``."""
@@ -209,6 +219,7 @@ class _Serving:
             ask=lambda view, types, now: inquiry_of(view, types, self._settings, now),
             clock=SystemClock(),
             chance=Random(),  # noqa: S311  retries
+            needed=watched_kinds(self._settings),
         )
         async with follower:
             await self._serve(follower)
@@ -251,16 +262,20 @@ def explain(inquiry: Inquiry, target: str) -> Explanation:
         raise Unanswerable("; ".join(error.problems)) from error
 
 
-def live_catalog(name: str, *, live: bool) -> Callable[[ClusterView], Catalog]:
-    """Return what returns the catalogue that was named, or the one that suits a cluster, as it is now."""
+def live_catalog(name: str, *, live: bool, host: str = "") -> Callable[[ClusterView], Catalog]:
+    """
+    Return what returns the catalogue that was named, or the one that suits a cluster, as it is now.
+
+    While nothing in the cluster says which one does, nothing has a price.
+    """
     source: CurrentCatalog | None = None
 
     def current(view: ClusterView) -> Catalog:
         nonlocal source
         if source is None:
-            chosen = name or suited_catalog(view)
-            if not chosen:  # no node and no NodePool says where it is
-                return catalog_named("kwok")
+            if not name and not suited_catalog(view, host=host):
+                return EMPTY
+            chosen = catalog_name_for(view, name, live=True, host=host)
             source = CurrentCatalog(chosen, live=live)
             source.catalog = catalog_named(chosen)
         source.update()
@@ -270,19 +285,13 @@ def live_catalog(name: str, *, live: bool) -> Callable[[ClusterView], Catalog]:
     return current
 
 
-def suited_catalog(view: ClusterView) -> str:
-    """Return the built-in catalogue that suits a cluster; that of EC2 for a region that has none."""
-    found = catalog_for(view)
-    return found if found in {"", *built_in_names()} else "aws"
-
-
 def demo_cluster() -> Any:
     """Return what starts the cluster of ``--demo``; raises CommandError where it is not installed."""
     for point in metadata.entry_points(group=SANDBOXES, name="demo"):
         return point.load()
     raise CommandError(
         "--demo is part of the distribution karpenter-local, which is not installed here",
-        hint="pip install karpenter-local, of the same release",
+        hint=how_to_install_local(),
     )
 
 
@@ -313,17 +322,26 @@ def record_source(file: Path, settings: Settings | None) -> FixedSource:
     return FixedSource(record_document(file), inquire)
 
 
-def saved_plan(file: Path, catalog: Catalog) -> ConsoleDocument:
+def saved_plan(file: Path, catalog: str = "") -> ConsoleDocument:
     """Return the JSON of ``karpenter plan`` as the page shows it; raises CommandError where it is none."""
     try:
         data = json.loads(file.read_bytes())
         if not isinstance(data, dict) or data.get("kind") != "Plan":
             raise CommandError(f"{file}: this is not what karpenter plan -o json prints")
-        return plan_document(data, Snapshot(), catalog, datetime.now(UTC), title=file.name)
+        types = catalog_for(_bought(data), catalog, live=False)
+        return plan_document(data, Snapshot(), types, datetime.now(UTC), title=file.name)
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CommandError(f"{file}: this is not what karpenter plan -o json prints ({error})") from error
+
+
+def _bought(plan: dict[str, Any]) -> ClusterView:
+    """Return a cluster of what a plan buys, as far as it says where that is sold."""
+    names = (INSTANCE_TYPE, ZONE)
+    sold = [(each["offering"]["instanceType"], each["offering"]["zone"]) for each in plan["newNodes"]]
+    labels = [dict(zip(names, each, strict=True)) for each in sold]
+    return view_of(Node(metadata=ObjectMeta(name=str(n), labels=each)) for n, each in enumerate(labels))
 
 
 def _manifests(paths: tuple[str, ...], catalog: str, settings: Settings) -> FixedSource:
@@ -332,7 +350,7 @@ def _manifests(paths: tuple[str, ...], catalog: str, settings: Settings) -> Fixe
     if found.problems:
         raise CommandError(*found.problems)
     notes(found.skipped)
-    types, now = catalog_named(catalog or suited_catalog(found.view) or "kwok"), moment_of(None)
+    types, now = catalog_for(found.view, catalog, live=False), moment_of(None)
     with progress(f"deciding about {len(found.view.pods):,} pods and {len(found.view.nodes):,} nodes"):
         decision = decide(found.view, types, settings, now, disruption=True)
     document = planned_document(decision, found.view, types, now, title=", ".join(paths))
@@ -340,10 +358,16 @@ def _manifests(paths: tuple[str, ...], catalog: str, settings: Settings) -> Fixe
 
 
 def planned_document(
-    decision: PlanDecision, view: ClusterView, catalog: Catalog, now: datetime, *, title: str
+    decision: PlanDecision,
+    view: ClusterView,
+    catalog: Catalog,
+    now: datetime,
+    *,
+    title: str,
+    notes: Iterable[str] | None = None,
 ) -> ConsoleDocument:
-    """Return a plan and its cluster as the page shows them."""
-    data = plan_data(decision, remarks(decision, view, catalog))
+    """Return a plan and its cluster as the page shows them, with its remarks or with these `notes`."""
+    data = plan_data(decision, remarks(decision, view, catalog) if notes is None else notes)
     if decision.disruption is not None:
         data |= disruption_data(decision.disruption, decision.names)
     snapshot = SnapshotBuilder().build(view, catalog)

@@ -1,21 +1,26 @@
-"""``karpenter crds``: prints or writes the CustomResourceDefinitions of Karpenter's kinds."""
+"""``karpenter crds``: prints or writes the definitions of Karpenter's kinds, for clusters and for editors."""
 
 from pathlib import Path
 
 import click
 
 from karpenter.api.crd.definitions import DEFINITIONS, CustomResourceDefinition, render
+from karpenter.api.crd.jsonschema import file_schema, kind_schema, schema_path
 from karpenter.api.crd.reference import render_page
 from karpenter.api.manifests import render_documents
 from karpenter.cli.errors import CommandError, note
 from karpenter.cli.output import Output, output_option_with
 from karpenter.cli.output import render as render_data
 
+ALL = "karpenter.schema.json"
+"""The file of the schema that knows all kinds, beside those of one kind each."""
+
 
 @click.command(
     epilog="Example:\n\n"
     "  karpenter crds | kubectl apply --server-side -f -\n\n"
-    "  karpenter crds nodepools --output json",
+    "  karpenter crds nodepools --output json\n\n"
+    "  karpenter crds --json-schema > karpenter.schema.json",
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
@@ -25,8 +30,14 @@ from karpenter.cli.output import render as render_data
     metavar="DIR",
     help="Write one file per definition into this folder instead of printing them.",
 )
+@click.option(
+    "--json-schema",
+    "for_editors",
+    is_flag=True,
+    help="Print a JSON Schema for editors instead: of NAME, or of files with any of the kinds.",
+)
 @output_option_with("yaml", "json", "markdown")
-def crds(names: tuple[str, ...], folder: Path | None, output: Output) -> None:
+def crds(names: tuple[str, ...], folder: Path | None, for_editors: bool, output: Output) -> None:
     """
     Print the CustomResourceDefinitions of NodePool, NodeClaim and their like.
 
@@ -36,13 +47,24 @@ def crds(names: tuple[str, ...], folder: Path | None, output: Output) -> None:
     """
     chosen = [_find(name) for name in names] if names else list(DEFINITIONS)
     if folder is None:
-        click.echo(_text(chosen, output), nl=False)
+        click.echo(_schema(chosen) if for_editors else _text(chosen, output), nl=False)
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    for each in chosen:
-        path = folder / _file_name(each, output)
-        path.write_text(_text([each], output), encoding="utf-8")
+    if for_editors:
+        files = {schema_path(each): _schema([each]) for each in chosen}
+        if not names:
+            files[ALL] = _schema(chosen)
+    else:
+        files = {_file_name(each, output): _text([each], output) for each in chosen}
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
         note(f"wrote {path}")
+
+
+def _schema(definitions: list[CustomResourceDefinition]) -> str:
+    alone = len(definitions) == 1
+    return render_data(kind_schema(definitions[0]) if alone else file_schema(definitions), "json")
 
 
 def _file_name(definition: CustomResourceDefinition, output: Output) -> str:

@@ -9,8 +9,10 @@ import click
 import msgspec
 
 from karpenter.api.manifests import render_documents
-from karpenter.cli.aws_options import cluster_api, in_our_words, kube_options, run_quietly
+from karpenter.cli.aws_options import cluster_api, in_our_words
+from karpenter.cli.cluster import run_quietly
 from karpenter.cli.errors import CommandError, note, telling
+from karpenter.cli.options import cluster_options
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.dashboards.boards import DASHBOARDS
 from karpenter.dashboards.objects import (
@@ -146,7 +148,7 @@ def render_command(folder: Path | None, output: Output, **place: Any) -> None:
 )
 @_place_options
 @click.option("--dry-run", is_flag=True, help="Let the API server check everything and change nothing.")
-@kube_options
+@cluster_options
 @output_option_with("text", "json")
 @telling("applying the dashboards")
 def install_command(*, dry_run: bool, kubeconfig: str, context: str, output: Output, **place: Any) -> None:

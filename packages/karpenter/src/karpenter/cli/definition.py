@@ -11,10 +11,11 @@ import msgspec
 
 from karpenter.api.kinds import KINDS
 from karpenter.api.manifests import documents, read_documents, render_documents
-from karpenter.api.meta import name_of
+from karpenter.api.meta import InvalidObject, name_of
 from karpenter.api.validation.objects import check_object
 from karpenter.cli.errors import CommandError, note, notes, telling
-from karpenter.cli.files import files_option, read_texts
+from karpenter.cli.files import SourceText, files_option, one_path, read_texts
+from karpenter.cli.options import catalog_option, now_option
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.definition.model import read_definition
 from karpenter.definition.model import schema as definition_schema
@@ -26,9 +27,7 @@ _cluster_option = click.option(
     metavar="NAME",
     help="The EKS cluster, where the definition does not name it.",
 )
-_definition_argument = click.argument(
-    "definition_path", metavar="DEFINITION", type=click.Path(allow_dash=True)
-)
+_definition_option = files_option(text="The cluster definition", metavar="FILE|-")
 
 
 @click.group(epilog="Example:\n\n  karpenter definition check cluster.yaml --cluster-name prod")
@@ -40,14 +39,13 @@ def definition() -> None:
     """
 
 
-def objects_of(path: str, cluster_name: str) -> list[dict[str, Any]]:
+def objects_of(text: SourceText, cluster_name: str) -> list[dict[str, Any]]:
     """
-    Return the objects that the definition in a file renders to, each of which a cluster would accept.
+    Return the objects that a definition renders to, each of which a cluster would accept.
 
     Raises:
         CommandError: naming every key that cannot be used.
     """
-    (text,) = read_texts((path,))
     found = list(read_documents(text.content, source=text.source))
     if len(found) != 1:
         raise CommandError(f"{text.source}: holds {len(found)} documents, and a cluster definition is one")
@@ -71,17 +69,43 @@ def objects_of(path: str, cluster_name: str) -> list[dict[str, Any]]:
     return rendered
 
 
+def _text_of(path: str) -> SourceText:
+    """Return the text of one file; of a folder with one, that."""
+    texts = list(read_texts((path,)))
+    if len(texts) != 1:
+        raise CommandError(f"{path}: holds {len(texts)} files, and a cluster definition is one")
+    return texts[0]
+
+
+def _definition_among(texts: list[SourceText]) -> tuple[SourceText, list[SourceText]]:
+    """Return the text that is a definition, and the others; raises CommandError unless there is one."""
+    found = [each for each in texts if _is_definition(each)] if len(texts) > 1 else texts
+    if len(found) != 1:
+        names = ", ".join(each.source for each in found) or "none of the files is one"
+        raise CommandError(f"one cluster definition is checked at a time: {names}")
+    return found[0], [each for each in texts if each is not found[0]]
+
+
+def _is_definition(text: SourceText) -> bool:
+    """Return whether a text is no manifest: a mapping that says no kind."""
+    try:
+        first = next(read_documents(text.content, source=text.source), None)
+    except InvalidObject:
+        return False  # it is refused with the manifests
+    return isinstance(first, dict) and "kind" not in first
+
+
 @definition.command(
     name="render",
     epilog="Example:\n\n  karpenter definition render cluster.yaml --cluster-name prod | kubectl apply -f -",
 )
-@_definition_argument
+@_definition_option
 @_cluster_option
 @output_option_with("yaml", "json")
 @telling("rendering the definition")
-def render_command(definition_path: str, cluster_name: str, output: Output) -> None:
+def render_command(paths: tuple[str, ...], cluster_name: str, output: Output) -> None:
     """Print the NodePool and EC2NodeClass of every pool of a cluster definition."""
-    rendered = objects_of(definition_path, cluster_name)
+    rendered = objects_of(_text_of(one_path(paths, "a cluster definition")), cluster_name)
     if output.form == "yaml":
         click.echo(render_documents(rendered), nl=False)
     else:
@@ -150,25 +174,21 @@ def schema_command() -> None:
     "  kubectl get nodes,nodeclaims,pods,pdb -A -o yaml > live.yaml\n\n"
     "  karpenter definition check cluster.yaml --from old.yaml -f live.yaml -o markdown",
 )
-@_definition_argument
+@files_option(text="The definition, and the cluster as it is: nodes, claims, pods and budgets")
 @_cluster_option
-@files_option(required=False, text="The cluster as it is: nodes, claims, pods and budgets")
 @click.option(
     "--from", "old_path", metavar="OLD", type=click.Path(), help="The definition before the change."
 )
-@click.option(
-    "--catalog", default="aws", show_default=True, metavar="FILE|NAME", help="The instance types on sale."
-)
-@click.option("--now", metavar="RFC3339", help="The moment of the decision.  [default: this moment]")
+@catalog_option
+@now_option
 @click.option(
     "--strict", is_flag=True, help="Exit with 1 if a pod has no place or a machine cannot be replaced."
 )
 @output_option_with("text", "json", "markdown")
 @telling("checking the definition")
 def check_command(  # noqa: PLR0917  click hands over options by name
-    definition_path: str,
-    cluster_name: str,
     paths: tuple[str, ...],
+    cluster_name: str,
     old_path: str | None,
     catalog: str,
     now: str | None,
@@ -179,32 +199,33 @@ def check_command(  # noqa: PLR0917  click hands over options by name
     Check a cluster definition, and show what a change of it would do.
 
     Every pool is held against its schema and rules, those of `karpenter doctor` among them, and against
-    what is on sale. With --from it is shown what changes; with -f which machines would be replaced for it,
-    in which order, what holds the others, and what that costs a month. Runs the operator's own decisions
-    and changes nothing.
+    what is on sale. With --from it is shown what changes; with the objects of the cluster which machines
+    would be replaced for it, in which order, what holds the others, and what that costs a month. Runs the
+    operator's own decisions and changes nothing.
 
     Exits 0 when the definition can be used, 1 with --strict if something is in the way, 2 when it cannot.
     """
     # Rendering a definition does not pay for loading the solver.
     from karpenter.cli.definition_page import markdown, text  # noqa: PLC0415
-    from karpenter.cli.plan import catalog_named, moment_of  # noqa: PLC0415
     from karpenter.cli.planning.decision import decide  # noqa: PLC0415
     from karpenter.cli.planning.input import read_input  # noqa: PLC0415
-    from karpenter.definition.check import examine, regional  # noqa: PLC0415
+    from karpenter.cli.session import catalog_name_for, catalog_named, moment_of  # noqa: PLC0415
+    from karpenter.definition.check import defined_view, examine  # noqa: PLC0415
     from karpenter.operator.options import parse_settings  # noqa: PLC0415
 
-    new = objects_of(definition_path, cluster_name)
+    defined, others = _definition_among(list(read_texts(paths)))
+    new = objects_of(defined, cluster_name)
     moment, settings = moment_of(now), parse_settings({})
-    there = read_input(paths) if paths else None
+    there = read_input((), texts=others) if others else None
     if there is not None and there.problems:
         raise CommandError(*there.problems)
     notes(there.skipped if there is not None else ())
     view = there.view if there is not None else None
     found = examine(
         new,
-        old=objects_of(old_path, cluster_name) if old_path else None,
+        old=objects_of(_text_of(old_path), cluster_name) if old_path else None,
         view=view,
-        catalog=catalog_named(regional(catalog, new, view)),
+        catalog=catalog_named(catalog_name_for(defined_view(new, view), catalog, live=False)),
         planner=lambda view, types: decide(view, types, settings, moment).plan,
         now=moment,
     )

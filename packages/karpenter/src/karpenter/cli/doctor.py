@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import os
 import textwrap
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
-import structlog
 
 from karpenter.base.clock import SystemClock
-from karpenter.cli.aws_options import cluster_refusal, eks_name
-from karpenter.cli.errors import CommandError, note, one_line, telling
+from karpenter.cli.aws_options import eks_name
+from karpenter.cli.cluster import cluster_refusal, run_quietly
+from karpenter.cli.errors import CommandError, note, notes, one_line, telling
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.doctor.facts import (
@@ -31,6 +27,7 @@ from karpenter.doctor.gather import LOG_LINES, Gathered, read_manifests
 from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorFinding
 from karpenter.doctor.rules import RULES, Diagnosis, diagnose
 from karpenter.doctor.terraform import TerraformUnreadable, charts_in, read_terraform
+from karpenter.kube.errors import KubeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,7 +125,8 @@ def doctor(  # noqa: PLR0917  click hands over options by name
     live = context is not None or bool(kubeconfig)
     if not (live or paths or policies or logs or folder or region or cluster):
         live = True
-    facts = _facts(_files(paths), _live(kubeconfig, context or "", log_lines) if live else None)
+    there = _live(kubeconfig, context or "", log_lines) if live else Gathered()
+    facts = _facts(_files(paths), there if live else None)
     facts = _with_texts(facts, policies, logs)
     if folder is not None:
         facts = _with_terraform(facts, Path(folder))
@@ -136,8 +134,11 @@ def doctor(  # noqa: PLR0917  click hands over options by name
         facts = _with_account(facts, region, cluster)
     elif facts.live:
         facts = _with_its_account(facts)
-    diagnosis = diagnose(facts, ignore=ignore)
+    # From here on what may not be read is missed: what came before only completes what is known.
+    diagnosis = diagnose(msgspec.structs.replace(facts, denied=dict(there.denied)), ignore=ignore)
     _report(diagnosis, output)
+    if there.role:
+        note(f"hint: an administrator lets you read the rest with {there.role}")
     if diagnosis.count(ERROR):
         raise SystemExit(_ILL)
 
@@ -148,34 +149,21 @@ def _files(paths: tuple[str, ...]) -> Gathered | None:
 
 def _live(kubeconfig: str, context: str, lines: int) -> Gathered:
     """Read a live cluster; raises CommandError where there is none."""
-    from karpenter.kube.errors import KubeError  # noqa: PLC0415  who looks at files needs no client
+    from karpenter.doctor.gather import read_cluster  # noqa: PLC0415  files need no client
+    from karpenter.session.live import connected  # noqa: PLC0415  as above
 
-    note(f"reading the cluster of {f'context {context}' if context else 'the current context'} ...")
-    # What goes wrong on the way is told in the end, in one sentence.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    async def read() -> Gathered:
+        async with connected(kubeconfig=kubeconfig, context=context) as connection:
+            note(f"reading {connection.name}")
+            return await read_cluster(connection.client, lines=lines)
+
     try:
-        return asyncio.run(_read(kubeconfig, context, lines))
+        return run_quietly(read())
     except KubeError as error:
         refused = cluster_refusal(error)
         alone = "give manifests with -f to look at files alone"
         hint = f"{refused.hint}; {alone}" if refused.hint else alone
         raise CommandError(*refused.problems, hint=hint) from error
-
-
-async def _read(kubeconfig: str, context: str, lines: int) -> Gathered:
-    from karpenter.doctor.gather import read_cluster  # noqa: PLC0415  as above
-    from karpenter.kube.client import Client  # noqa: PLC0415  as above
-    from karpenter.kube.http import HttpTransport  # noqa: PLC0415  as above
-    from karpenter.kube.kubeconfig import find_cluster  # noqa: PLC0415  as above
-
-    found = await find_cluster(
-        environ=os.environ, clock=SystemClock(), kubeconfig=kubeconfig, context=context
-    )
-    client = Client(HttpTransport(found.endpoint, found.credentials), chance=Random())  # noqa: S311  retries
-    try:
-        return await read_cluster(client, lines=lines)
-    finally:
-        await client.close()
 
 
 def _facts(files: Gathered | None, live: Gathered | None) -> DoctorFacts:
@@ -189,8 +177,10 @@ def _facts(files: Gathered | None, live: Gathered | None) -> DoctorFacts:
     kept = [each for each in there if (each.identity, each.subject) not in replaced]
     charts = tuple(chart for source in given for chart in source.charts)
     policies = tuple(policy for source in given for policy in source.policies)
-    for each in live.unread if live is not None else ():
-        note(f"not read: {one_line(each)}")
+    if live is not None:
+        notes(f"not read: {one_line(each)}" for each in live.unread)
+        if live.denied:
+            note(f"not read: {', '.join(live.denied)}: {one_line(next(iter(live.denied.values())))}")
     return DoctorFacts(
         objects=(*written, *kept),
         now=SystemClock().now() if live is not None else None,
@@ -200,8 +190,16 @@ def _facts(files: Gathered | None, live: Gathered | None) -> DoctorFacts:
         policies=policies or None,
         logs=(live.logs or None) if live is not None else None,
         unreadable=files.unreadable if files is not None else (),
-        unread={"logs": _NO_LOGS} if live is not None else {},
+        unread=_unread(live) if live is not None else {},
     )
+
+
+def _unread(live: Gathered) -> dict[str, str]:
+    """Return why sources of a cluster are missing."""
+    found = {"logs": _NO_LOGS}
+    if "Secret" in live.denied:
+        found["charts"] = "Secrets, in which Helm keeps its releases, may not be read in the cluster"
+    return found
 
 
 def _with_texts(facts: DoctorFacts, policies: tuple[str, ...], logs: tuple[str, ...]) -> DoctorFacts:

@@ -3,8 +3,9 @@ Errors of commands: one line per problem on standard error, and the exit code.
 
 Work that takes longer than two seconds says what it does, also where standard error is a pipe.
 
-Exit codes: 0 success; 1 success with a negative answer; 2 unusable input; 130 interrupted. A line that begins
-with ``hint:`` says what helps, where that is known.
+Exit codes: 0 success; 1 success with a negative answer; 2 unusable input; 130 interrupted; 141 the reader of
+the output is gone (128 and SIGPIPE, as a shell reports other programs, so that it is not taken for an
+answer). A line that begins with ``hint:`` says what helps, where that is known.
 """
 
 import threading
@@ -52,9 +53,7 @@ def missing_sdk(error: BaseException | None) -> CommandError | None:
     """Return what a command says when the SDK of AWS is missing; None where another error happened."""
     if not isinstance(error, ModuleNotFoundError) or (error.name or "").partition(".")[0] not in _AWS_EXTRA:
         return None
-    return CommandError(
-        f"this needs {error.name}, which is not installed here", hint="pip install 'karpenter[aws]'"
-    )
+    return CommandError(f"this needs {error.name}, which is not installed here", hint="pip install boto3")
 
 
 def one_line(text: str) -> str:

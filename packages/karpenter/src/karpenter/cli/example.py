@@ -17,11 +17,11 @@ from karpenter.cli.aws_options import (
     connect_aws,
     eks_name,
     in_our_words,
-    kube_options,
     kubernetes_name,
-    run_quietly,
 )
+from karpenter.cli.cluster import run_quietly
 from karpenter.cli.errors import CommandError, telling
+from karpenter.cli.options import cluster_options
 from karpenter.cli.output import Output, output_option_with
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def nodepool(cluster: str) -> None:
 @click.option("--dry-run", is_flag=True, help="Only print the manifest.")
 @click.option("--delete", is_flag=True, help="Take it away.")
 @aws_options
-@kube_options
+@cluster_options
 @output_option_with("text", "json")
 @telling("applying the example")
 def inflate(

@@ -8,10 +8,12 @@ texts; ``operator.options`` parses and checks them.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import click
 
@@ -19,6 +21,8 @@ from karpenter.cli.errors import CommandError
 
 _ENDINGS = frozenset({".yaml", ".yml", ".json"})
 _LARGEST = 1024 * 1024 * 1024
+_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://")
+_ANY: Final = "FILE|DIR|-"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,6 +44,10 @@ def read_texts(paths: Iterable[str]) -> Iterator[SourceText]:
     for path in paths:
         if path == "-":
             yield SourceText("stdin", _decode(sys.stdin.buffer.read(), "stdin"))
+        elif _ADDRESS.match(path):
+            raise CommandError(
+                f"{path}: is an address, and only files are read", hint=_piped(f"curl -fsSL {path}")
+            )
         elif Path(path).is_dir():
             yield from _folder(Path(path))
         else:
@@ -50,8 +58,22 @@ def _folder(folder: Path) -> Iterator[SourceText]:
     found = sorted(path for path in folder.rglob("*") if path.suffix in _ENDINGS and path.is_file())
     if not found:
         raise CommandError(f"{folder}: no file here ends with .yaml, .yml or .json")
+    chart = next((path.parent for path in found if _is_chart(path)), None)
+    if chart is not None:
+        problem = f"{chart}: is a Helm chart, whose templates are not manifests yet"
+        raise CommandError(problem, hint=_piped(f"helm template {chart}"))
     for path in found:
         yield _file(path)
+
+
+def _is_chart(path: Path) -> bool:
+    return path.name == "Chart.yaml" and (path.parent / "templates").is_dir()
+
+
+def _piped(command: str) -> str:
+    """Return how the command that runs reads what another one prints."""
+    context = click.get_current_context(silent=True)
+    return f"{command} | {context.command_path if context is not None else 'karpenter plan'} -f -"
 
 
 def _file(path: Path) -> SourceText:
@@ -70,18 +92,54 @@ def _decode(content: bytes, source: str) -> str:
         raise CommandError(f"{source}: not UTF-8 text, at byte {error.start}") from error
 
 
-def files_option(*, required: bool = True, text: str = "What to read") -> Callable[[F], F]:
-    """Return the option ``-f``, handed to the command as ``paths: tuple[str, ...]``."""
-    return click.option(
+def files_option(
+    *,
+    required: bool = True,
+    text: str = "What to read",
+    metavar: str = _ANY,
+    alone: bool = False,
+) -> Callable[[F], F]:
+    """
+    Return the option ``-f``, handed to the command as ``paths: tuple[str, ...]``.
+
+    A file may also be given without ``-f``, unless the command names something else that way (`alone`).
+    """
+    option = click.option(
         "-f",
         "--filename",
         "paths",
         multiple=True,
-        required=required,
-        metavar="FILE|DIR|-",
+        metavar=metavar,
         type=click.Path(allow_dash=True),
-        help=f"{text}: a YAML or JSON file, a folder, or - for standard input. May be repeated.",
+        help=f"{text}: a YAML or JSON file, a folder, or - for standard input. May be repeated."
+        if metavar == _ANY
+        else f"{text}.",
     )
+
+    def decorate(function: F) -> F:
+        @wraps(function)
+        def with_files(*args: Any, paths: tuple[str, ...], **options: Any) -> Any:
+            both = (*paths, *options.pop("files", ()))
+            if required and not both:
+                raise click.UsageError("Missing option '-f' / '--filename'.")
+            return function(*args, paths=both, **options)
+
+        found = option(with_files)
+        if not alone:
+            argument = click.argument(
+                "files", nargs=-1, metavar=f"[{metavar}]...", type=click.Path(allow_dash=True)
+            )
+            found = argument(found)
+        return cast("F", found)
+
+    return decorate
+
+
+def one_path(paths: tuple[str, ...], what: str) -> str:
+    """Return the only file of ``-f``; raises CommandError where there are several."""
+    if len(paths) != 1:
+        raise CommandError(f"{what} is one file, and {len(paths)} are given")
+    return paths[0]
 
 
 _GATES: Final = "feature-gates"

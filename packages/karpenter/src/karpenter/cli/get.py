@@ -15,10 +15,10 @@ from karpenter.cli.aws_options import (
     connect_aws,
     eks_name,
     in_our_words,
-    kube_options,
-    run_quietly,
 )
+from karpenter.cli.cluster import run_quietly
 from karpenter.cli.errors import CommandError, progress
+from karpenter.cli.options import cluster_options
 from karpenter.cli.output import Output, output_option_with
 from karpenter.install.table import NOTHING, bordered
 
@@ -192,7 +192,7 @@ def event_rule(name_prefix: str, region: str, profile: str, output: Output) -> N
     help="The cluster, as EKS calls it.",
 )
 @aws_options
-@kube_options
+@cluster_options
 @get_output
 def application(  # noqa: PLR0917  one parameter per option
     cluster: str, region: str, profile: str, kubeconfig: str, context: str, output: Output

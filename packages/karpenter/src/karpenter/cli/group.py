@@ -13,7 +13,8 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from errno import ENOSPC
 from importlib import metadata
 from pathlib import Path
@@ -84,6 +85,10 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
 }
 
+
+_SAME = (("--provider", "--cloud-provider"), ("--cluster", "--cluster-name"), ("--old", "--from"))
+SAME_OPTIONS = {name: other for pair in _SAME for name, other in (pair, pair[::-1])}
+"""Names of options that mean the same: a command that has one of them also takes the other."""
 
 GROUP = "karpenter.commands"
 """The entry-point group in which ``karpenter-local`` names its commands."""
@@ -173,7 +178,8 @@ class LazyGroup(click.Group):
             close = difflib.get_close_matches(args[0], COMMANDS, n=1)
             meant = f"did you mean {close[0]}?" if close else "karpenter --help lists the commands"
             raise CommandError(f"there is no command {args[0]!r}", hint=meant)
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, _in_one_spelling(command, rest, ctx) if command is not None else rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands in help, without loading any."""
@@ -190,9 +196,6 @@ class LazyGroup(click.Group):
         write_what_can_be_encoded(sys.stdout, sys.stderr)
         try:
             return super().main(args, *arguments, **options)
-        except BrokenPipeError:
-            _write_no_more()
-            sys.exit(_PIPE_CLOSED)
         except OSError as error:
             if error.errno != ENOSPC:
                 raise
@@ -200,10 +203,20 @@ class LazyGroup(click.Group):
             click.echo(f"error: what the command prints cannot be written: {error.strerror}", err=True)
             sys.exit(UNUSABLE)
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the arguments, and print the help of the group where that is asked for."""
+        with _exit_when_the_pipe_closes():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; an object that cannot be read is one line, not a traceback."""
         try:
-            return super().invoke(ctx)
+            with _exit_when_the_pipe_closes():
+                found = super().invoke(ctx)
+                sys.stdout.flush()  # what is left would be lost without an error when Python exits
+                return found
         except InvalidObject as error:
             raise CommandError(str(error)) from error
         except KeyboardInterrupt:
@@ -213,6 +226,38 @@ class LazyGroup(click.Group):
             if missing is None:
                 raise
             raise missing from error
+
+
+def _in_one_spelling(command: click.Command, args: list[str], ctx: click.Context) -> list[str]:
+    """Return the arguments of a command with the names of its options, where other commands have another."""
+    words = iter(args)
+    while isinstance(command, click.Group):
+        named = next((each for each in words if not each.startswith("-")), None)
+        found = command.get_command(ctx, named) if named is not None else None
+        if found is None and not command.invoke_without_command:
+            return args
+        if found is None:
+            break
+        command = found
+    known = {name for each in command.params for name in each.opts}
+    told: list[str] = []
+    for number, each in enumerate(args):
+        if each == "--":
+            return told + args[number:]
+        name, equals, value = each.partition("=")
+        other = SAME_OPTIONS.get(name, "")
+        told.append(f"{other}{equals}{value}" if name not in known and other in known else each)
+    return told
+
+
+@contextmanager
+def _exit_when_the_pipe_closes() -> Iterator[None]:
+    """Exit as a program does that a shell has told of the end of its reader; click would exit with 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        _write_no_more()
+        sys.exit(_PIPE_CLOSED)
 
 
 def _write_no_more() -> None:
@@ -238,11 +283,11 @@ def _from_local(name: str) -> Any:
         return point.load()
     raise CommandError(
         f"karpenter {name} is part of the distribution karpenter-local, which is not installed here",
-        hint=_install_local(),
+        hint=how_to_install_local(),
     )
 
 
-def _install_local() -> str:
+def how_to_install_local() -> str:
     """Return the command that installs ``karpenter-local`` beside this installation."""
     text = metadata.distribution("karpenter").read_text("direct_url.json") or "{}"
     url = urlsplit(str(json.loads(text).get("url", "")))

@@ -17,12 +17,12 @@ from karpenter.cli.aws_options import (
     connect_aws,
     eks_name,
     in_our_words,
-    kube_options,
     kubernetes_name,
-    run_quietly,
 )
+from karpenter.cli.cluster import run_quietly
 from karpenter.cli.errors import CommandError, note, progress
 from karpenter.cli.files import read_texts
+from karpenter.cli.options import cluster_options
 from karpenter.cli.output import Output, output_option_with, render
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class _SortedCommand(click.Command):
 @application_argument
 @plan_options
 @aws_options
-@kube_options
+@cluster_options
 @click.option("--no-helm", is_flag=True, help="Apply the objects of the chart even if helm is installed.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until the operator leads.")
 @click.option(

@@ -31,6 +31,7 @@ _HEAD: Final = """\
 This page is written by `python -m karpenter.cli.manual`; a test fails when it is out of date.
 `man karpenter-plan` shows the same where karpenter is installed, `-h` and `--help` show it in the terminal.
 Exit codes: 0 success, 1 success with a negative answer, 2 unusable input, 130 interrupted.
+141 says that the reader of the output is gone, as a shell reports it of every program.
 """
 
 
@@ -76,7 +77,9 @@ class CommandManual(msgspec.Struct, frozen=True):
             return []
         if self.command is main:
             return [(name, entry.about) for name, entry in COMMANDS.items()]
-        return [(name, each.get_short_help_str(200)) for name, each in sorted(self.command.commands.items())]
+        names = self.command.list_commands(self.context)
+        found = ((name, self.command.get_command(self.context, name)) for name in names)
+        return [(name, each.get_short_help_str(200)) for name, each in found if each is not None]
 
     @property
     def distribution(self) -> str:

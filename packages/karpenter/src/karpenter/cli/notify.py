@@ -17,8 +17,9 @@ import click
 
 from karpenter.base.clock import SystemClock
 from karpenter.base.duration import DurationError, parse_duration
-from karpenter.cli.aws_options import cluster_refusal, kube_options, run_quietly
+from karpenter.cli.cluster import cluster_refusal, run_quietly
 from karpenter.cli.errors import CommandError, note, progress
+from karpenter.cli.options import cluster_options
 from karpenter.notify.outbox import COMPONENT, FORMS, REASONS, Outbox, happened_at, is_told, notification_of
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ _SERVER: Final = 500
 )
 @click.option("--once", is_flag=True, help="Tell of the Events of the last hour, and end.")
 @click.option("--dry-run", is_flag=True, help="Print what would be sent, and send nothing.")
-@kube_options
+@cluster_options
 def notify(
     *,
     url_file: Path | None,
@@ -210,18 +211,11 @@ class _Notifier:
 
     async def run(self, kubeconfig: str, context: str, *, once: bool) -> bool:
         """Tell of Events; without `once`, until it is cancelled. Return whether all was delivered."""
-        from karpenter.kube.client import Client  # noqa: PLC0415  loads much
-        from karpenter.kube.http import HttpTransport  # noqa: PLC0415  likewise
-        from karpenter.kube.kubeconfig import find_cluster  # noqa: PLC0415  likewise
+        from karpenter.session.live import connected  # noqa: PLC0415  loads much
 
-        found = await find_cluster(
-            environ=os.environ, clock=self._clock, kubeconfig=kubeconfig, context=context
-        )
-        client = Client(HttpTransport(found.endpoint, found.credentials), chance=Random())  # noqa: S311  retries
-        try:
-            return await (self._tell_once(client) if once else self._follow(client))
-        finally:
-            await client.close()
+        async with connected(kubeconfig=kubeconfig, context=context) as connection:
+            note(f"reading {connection.name}")
+            return await (self._tell_once if once else self._follow)(connection.client)
 
     async def _tell_once(self, client: Client) -> bool:
         from karpenter.api.cluster import Event  # noqa: PLC0415  loads much

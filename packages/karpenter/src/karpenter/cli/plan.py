@@ -4,72 +4,112 @@ from __future__ import annotations
 
 import gc
 import sys
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
 from karpenter.api.price_annotations import annotated_floor
-from karpenter.cli.errors import CommandError, notes, progress
-from karpenter.cli.files import files_option, named_values
+from karpenter.cli.errors import notes, progress
+from karpenter.cli.files import files_option
+from karpenter.cli.options import catalog_option, cluster_options, now_option, settings_option
 from karpenter.cli.output import Output, output_option_with, render
-from karpenter.cli.planning.data import disruption_data, plan_data, why_data
-from karpenter.cli.planning.decision import PlanDecision, decide
-from karpenter.cli.planning.input import LiveCluster, read_input
+from karpenter.cli.planning.data import disruption_data, plan_data, rollout_data, why_data
+from karpenter.cli.planning.decision import PlanDecision, decide, decision_settings
 from karpenter.cli.planning.remarks import remarks
-from karpenter.cloud.catalogs.ec2.instancetypes import DOMAIN
-from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
-from karpenter.cloud.catalogs.load import load_catalog
+from karpenter.cli.planning.rollout import DriftRollout, rollout
+from karpenter.cli.planning.rows import rollout_sentences
+from karpenter.cli.planning.volumes import (
+    missing_storage_classes,
+    storage_class_hint,
+    with_storage_classes,
+)
+from karpenter.cli.session import moment_of, open_session
 from karpenter.core.model.pricing import EVERY_PRICE, family_of
-from karpenter.operator.options import SettingError, Settings, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from karpenter.api.nodepool import NodePool
+    from karpenter.cli.planning.autoscaling import Bound
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
-
-_IN_MEMORY: Final = "kwok"
-_PATIENCE: Final = 2.0
-"""Seconds after which people want to know how far a command is."""
+    from karpenter.operator.options import Settings
 
 
-@click.command(
+hpa_option: Final = click.option(
+    "--hpa",
+    type=click.Choice(("min", "max")),
+    default="min",
+    show_default=True,
+    help="Replicas of workloads with a HorizontalPodAutoscaler or ScaledObject: those of the manifest"
+    " within its bounds, or the most it may ask for.",
+)
+
+
+storage_option: Final = click.option(
+    "--assume-storage-classes",
+    "assume",
+    is_flag=True,
+    help="Make volumes of StorageClasses that are not there where their pods go.",
+)
+
+
+class PlanGroup(click.Group):
+    """A command that plans, with commands below it; these come first among the arguments, or not at all."""
+
+    allow_extra_args = False
+    allow_interspersed_args = True
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return ["diff"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        from karpenter.cli.plan_diff import diff  # noqa: PLC0415  it shares options with this module
+
+        del ctx
+        return diff if cmd_name == "diff" else None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args[:1] != ["diff"]:
+            return click.Command.parse_args(self, ctx, args)
+        ctx.args = args
+        return args
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if ctx.args[:1] != ["diff"]:
+            return click.Command.invoke(self, ctx)
+        name, command, args = self.resolve_command(ctx, list(ctx.args))
+        assert command is not None
+        with command.make_context(name, args, parent=ctx) as below:
+            return command.invoke(below)
+
+
+@click.group(
+    cls=PlanGroup,
+    invoke_without_command=True,
+    subcommand_metavar="",
     epilog="Examples:\n\n"
     "  karpenter plan -f cluster/ -f new-deployment.yaml --catalog aws\n\n"
     "  karpenter plan --context production --disruption\n\n"
     "  karpenter plan --context production -f changed-nodepool.yaml\n\n"
     "  karpenter plan --context production --disruption -o html > plan.html\n\n"
-    "  kubectl get nodes,nodeclaims,nodepools,pods -A -o yaml | karpenter plan -f - --disruption"
+    "  kubectl get nodes,nodeclaims,nodepools,pods -A -o yaml | karpenter plan -f - --disruption\n\n"
+    "  karpenter plan diff before/ after/ -o markdown",
 )
 @files_option(required=False, text="The cluster, or what would be applied to a live one")
-@click.option(
-    "--context", default="", metavar="NAME", help="Read the live cluster of this context of the kubeconfig."
-)
-@click.option("--kubeconfig", default="", metavar="FILE", help="Read the live cluster of this kubeconfig.")
-@click.option(
-    "--catalog",
-    default=_IN_MEMORY,
-    show_default=True,
-    metavar="FILE|NAME",
-    help="The instance types on sale.",
-)
-@click.option("--now", metavar="RFC3339", help="The moment of the decision.  [default: this moment]")
-@click.option(
-    "--set",
-    "given",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A setting of the operator, such as feature-gates=NodeRepair=true. May be repeated.",
-)
+@cluster_options
+@catalog_option
+@now_option
+@settings_option
 @click.option(
     "--disruption", is_flag=True, help="Also show which machines would go, and what keeps the rest."
 )
+@hpa_option
+@storage_option
 @click.option("--why", is_flag=True, help="Also say of every placed pod why it goes there.")
 @click.option("--strict", is_flag=True, help="Exit with 1 if a pod stays without a place.")
-@output_option_with("text", "json", "yaml", "html")
+@output_option_with("text", "json", "yaml", "markdown", "html")
 def plan(  # noqa: PLR0917  click hands over options by name
     paths: tuple[str, ...],
     context: str,
@@ -78,6 +118,8 @@ def plan(  # noqa: PLR0917  click hands over options by name
     now: str | None,
     given: tuple[str, ...],
     disruption: bool,
+    hpa: Bound,
+    assume: bool,
     why: bool,
     strict: bool,
     output: Output,
@@ -93,81 +135,90 @@ def plan(  # noqa: PLR0917  click hands over options by name
     Exits 0 when the plan was made, 1 with --strict if a pod stays without a place, and 2
     when the input cannot be used.
     """
-    moment, settings, types = moment_of(now), settings_of(given), catalog_named(catalog)
+    moment = moment_of(now)
     with progress("reading the cluster") as doing:
         # What is read stays until the end and has no cycles: looking for some takes a third of the time.
         gc.disable()
         try:
-            found = read_input(paths, live_cluster(paths, kubeconfig, context), tell=doing)
+            session = open_session(
+                paths,
+                kubeconfig=kubeconfig,
+                context=context,
+                catalog=catalog,
+                given=given,
+                hpa=hpa,
+                tell=doing,
+            )
             gc.freeze()
         finally:
             gc.enable()
-        if found.problems:
-            raise CommandError(*found.problems)
-        notes(found.skipped)
-        notes(_strangers(catalog, found.view.pools.values()))
-        notes(_without_effect(settings, found.view, types))
-        doing(f"deciding about {len(found.view.pods):,} pods and {len(found.view.nodes):,} nodes")
-        decision = decide(found.view, types, settings, moment, disruption=disruption)
+        view, types, settings = session.view, session.catalog, session.settings
+        missing = missing_storage_classes(view)
+        if assume:
+            view = with_storage_classes(view, missing)
+        notes(map(str, session.findings))
+        notes(without_effect(settings, view, types))
+        doing(f"deciding about {len(view.pods):,} pods and {len(view.nodes):,} nodes")
+        decision = decide(view, types, settings, moment, disruption=disruption)
         notes(decision.provisioning.left_out)
+        change = None
+        if disruption:
+            doing("deciding about everything that has drifted")
+            change = rollout(decision, view, types, decision_settings(settings), moment)
         doing("writing the plan")
-        if output.form == "text":
-            from karpenter.cli.planning.page import show  # noqa: PLC0415  only text needs rich
-
-            show(decision, why=why, remarks=remarks(decision, found.view, types))
-        elif output.form == "html":
+        told = [*remarks(decision, view, types)]
+        if missing and not assume and not session.live:
+            told.append(storage_class_hint(missing))
+        if output.form == "html":
             from karpenter.cli.console import plan_page, planned_document  # noqa: PLC0415  only html needs it
             from karpenter.cli.why import inquiry_of  # noqa: PLC0415  as above
 
-            title = context or ", ".join(paths) or kubeconfig
-            document = planned_document(decision, found.view, types, moment, title=title)
-            inquiry = inquiry_of(found.view, types, settings, moment)
-            click.echo(plan_page(document, inquiry), nl=False)
+            if change is not None:
+                told += rollout_sentences(change)
+            document = planned_document(decision, view, types, moment, title=session.title, notes=told)
+            click.echo(plan_page(document, inquiry_of(view, types, settings, moment)), nl=False)
         else:
-            told = remarks(decision, found.view, types)
-            click.echo(render(_data(decision, told, why=why), output.form), nl=False)
+            _write(decision, told, change, output, why=why)
     sys.exit(1 if strict and decision.plan.refusals else 0)
 
 
-def _data(decision: PlanDecision, told: Iterable[str], *, why: bool) -> dict[str, Any]:
+def _write(
+    decision: PlanDecision, told: list[str], change: DriftRollout | None, output: Output, *, why: bool
+) -> None:
+    if output.form == "text":
+        from karpenter.cli.planning.page import show  # noqa: PLC0415  only text needs rich
+
+        show(decision, why=why, remarks=told, change=change)
+    elif output.form == "markdown":
+        from karpenter.cli.planning.markdown import plan_markdown  # noqa: PLC0415  only for Markdown
+
+        click.echo(plan_markdown(decision, told, change), nl=False)
+    else:
+        click.echo(render(_data(decision, told, change, why=why), output.form), nl=False)
+
+
+def _data(
+    decision: PlanDecision, told: Iterable[str], change: DriftRollout | None, *, why: bool
+) -> dict[str, Any]:
     data = plan_data(decision, told)
     if why:
         data |= why_data(decision.plan, decision.names)
     if decision.disruption is not None:
         data |= disruption_data(decision.disruption, decision.names)
+    if change is not None:
+        data |= rollout_data(change)
     return data
 
 
-def live_cluster(paths: tuple[str, ...], kubeconfig: str, context: str) -> LiveCluster | None:
-    """Return the live cluster that was named; raises CommandError where neither files nor a cluster were."""
-    if kubeconfig or context:
-        # Planning offline does not pay for loading a client.
-        from karpenter.cli.planning.live import read_cluster  # noqa: PLC0415
-
-        return read_cluster(kubeconfig=kubeconfig, context=context)
-    if not paths:
-        raise CommandError(
-            "nothing to plan for", hint="give manifests with -f, or a live cluster with --context"
-        )
-    return None
-
-
-def _strangers(catalog: str, pools: Iterable[NodePool]) -> Iterator[str]:
-    """Say which pools buy from EC2 while the instance types are those of the cloud in memory."""
-    groups = {pool.name: pool.spec.template.spec.node_class_ref.group for pool in pools}
-    names = sorted(name for name, group in groups.items() if group == DOMAIN)
-    if names and catalog == _IN_MEMORY:
-        yield (
-            f"note: NodePool {', '.join(names)} buys from EC2, but the catalogue is {_IN_MEMORY}; "
-            "--catalog aws has what EC2 sells"
-        )
-
-
-def _without_effect(settings: Settings, view: ClusterView, types: Catalog) -> Iterator[str]:
+def without_effect(settings: Settings, view: ClusterView, types: Catalog) -> Iterator[str]:
     """Say which prices and floors that were given change nothing: typing errors, mostly."""
     if view.overlays and not settings.feature_gates["NodeOverlay"]:
         names = ", ".join(sorted(each.name for each in view.overlays.values()))
         yield f"NodeOverlay {names} is not applied: --set feature-gates=NodeOverlay=true enables it"
+    static = [each for each in view.pools.values() if each.spec.replicas is not None]
+    if static and not settings.feature_gates["StaticCapacity"]:
+        names = ", ".join(sorted(each.name for each in static))
+        yield f"NodePool {names} launches nothing: --set feature-gates=StaticCapacity=true enables replicas"
     for pool in view.pools.values():
         entries = pool.spec.template.spec.requirements
         ways = [set(each.values) for each in entries if each.key == CAPACITY_TYPE and each.operator == "In"]
@@ -191,30 +242,3 @@ def _without_effect(settings: Settings, view: ClusterView, types: Catalog) -> It
                 f"price-factors: {name} changes no price: expected a family of the catalogue, spot,"
                 f" on-demand, reserved or {EVERY_PRICE}"
             )
-
-
-def catalog_named(name: str) -> Catalog:
-    """Return the catalogue of ``--catalog``; raises CommandError where there is none."""
-    try:
-        return load_catalog(name)
-    except InvalidCatalog as error:
-        raise CommandError(*str(error).splitlines()) from None
-
-
-def moment_of(text: str | None, option: str = "--now") -> datetime:
-    """Return the moment that an option names, or this one; raises CommandError where it is no time."""
-    if text is None:
-        return datetime.now(UTC)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise CommandError(f"{option}: {text!r} is not a time such as 2026-01-31T09:00:00Z") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-
-def settings_of(given: tuple[str, ...]) -> Settings:
-    """Return the settings of ``--set``; raises CommandError where one is none."""
-    try:
-        return parse_settings(named_values(given))
-    except SettingError as error:
-        raise CommandError(f"--set: {error}") from None

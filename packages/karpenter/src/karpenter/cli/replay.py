@@ -9,6 +9,7 @@ import click
 
 from karpenter import __version__
 from karpenter.cli.errors import CommandError, note, telling
+from karpenter.cli.files import files_option, one_path
 from karpenter.cli.output import FORMS, Output, output_option_with, table
 from karpenter.replay.record import Unreadable
 from karpenter.replay.replay import Replay, Replayed
@@ -24,10 +25,10 @@ _SHOWN_TEXT = 60
     "  karpenter replay flight.jsonl.1 --output json\n\n"
     "  karpenter replay flight.jsonl --output html > incident.html",
 )
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@files_option(text="The record", metavar="FILE")
 @output_option_with(*FORMS, "html")
 @telling("making the decisions again")
-def replay(file: Path, output: Output) -> None:
+def replay(paths: tuple[str, ...], output: Output) -> None:
     """
     Make every decision of a flight record again, and say whether it comes out the same.
 
@@ -36,7 +37,7 @@ def replay(file: Path, output: Output) -> None:
 
     Exits 0 when every decision comes out the same, 1 when one does not, 2 when the file is no record.
     """
-    player = Replay()
+    file, player = Path(one_path(paths, "a record")), Replay()
     try:
         with file.open("rb") as lines:
             found = list(player.run(lines))

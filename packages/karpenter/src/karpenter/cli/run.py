@@ -23,6 +23,7 @@ from karpenter.operator.operator import ClassNotServed
 from karpenter.operator.options import SETTINGS, Setting, Settings, parse_settings
 from karpenter.operator.run import OperatorTarget
 from karpenter.operator.run import run as run_operator
+from karpenter.telemetry import tracing
 from karpenter.telemetry.logging import BadOutput, Logs
 
 if TYPE_CHECKING:
@@ -56,13 +57,12 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "  KUBECONFIG=./kubeconfig FEATURE_GATES=NodeRepair=true karpenter run --log-level debug"
 )
 @click.option(
-    "--cloud-provider",
-    "provider",
+    "--provider",
     envvar="CLOUD_PROVIDER",
     default="kwok",
     show_default=True,
     metavar="NAME",
-    help="The cloud to launch machines in.",
+    help="The cloud to launch machines in.  [env: CLOUD_PROVIDER]",
 )
 @click.option(
     "--cluster-name",
@@ -111,6 +111,7 @@ def run(
             error_outputs=settings.log_error_output_paths,
         ),
         few_collections(),
+        tracing.sending(os.environ),
     ):
         asyncio.run(run_operator(settings, which, clock=clock, environ={**os.environ, **stated, **own}))
 
@@ -121,9 +122,7 @@ def refused() -> Iterator[None]:
     try:
         yield
     except UnknownProvider as error:
-        raise CommandError(
-            str(error), hint=f"--cloud-provider is one of {', '.join(provider_names())}"
-        ) from error
+        raise CommandError(str(error), hint=f"--provider is one of {', '.join(provider_names())}") from error
     except BrokenProvider as error:
         raise missing_sdk(error.__cause__) or CommandError(str(error)) from error
     except NotFound as error:

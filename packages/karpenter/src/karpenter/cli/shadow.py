@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from karpenter.cli.errors import CommandError, telling
+from karpenter.cli.files import files_option, one_path
 from karpenter.cli.output import Output, output_option_with, render, table
 from karpenter.shadow.report import (
     BadRecord,
@@ -44,10 +45,10 @@ def shadow() -> None:
     "  karpenter shadow report -o html karpenter-shadow.jsonl > report.html\n\n"
     "  kubectl exec deploy/karpenter-shadow -- cat /var/shadow/record.jsonl | karpenter shadow report -"
 )
-@click.argument("record", metavar="[FILE|-]", default=RECORD, type=click.Path(allow_dash=True))
+@files_option(required=False, text="The record", metavar="FILE|-")
 @output_option_with("text", "json", "html")
 @telling("summing up the record")
-def report(record: str, output: Output) -> None:
+def report(paths: tuple[str, ...], output: Output) -> None:
     """
     Sum up the record of a shadow: money, evictions, waiting pods, and where both sides differ.
 
@@ -56,6 +57,7 @@ def report(record: str, output: Output) -> None:
 
     Exits 0 when the report was made and 2 when the record cannot be used.
     """
+    record = one_path(paths or (RECORD,), "a record")
     try:
         found = sum_up(read_record(_lines(record)))
     except BadRecord as error:

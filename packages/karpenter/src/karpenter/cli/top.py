@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
 import sys
+from contextlib import contextmanager
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-import structlog
 
 from karpenter import __version__
+from karpenter.cli.cluster import cluster_refusal, run_quietly
 from karpenter.cli.errors import CommandError, note, notes, progress
-from karpenter.cli.files import files_option
+from karpenter.cli.files import files_option, named_values
+from karpenter.cli.options import catalog_option
 from karpenter.cli.output import Output, output_option_with, render
-from karpenter.cli.plan import catalog_named, moment_of, settings_of
+from karpenter.cli.session import catalog_named, moment_of, settings_of, told_settings
+from karpenter.kube.errors import KubeError
+from karpenter.session.access import ClusterUnreadable
+from karpenter.session.catalog import CatalogUnclear
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
     from datetime import datetime
 
     from karpenter.core.model.catalog import Catalog
@@ -94,12 +96,7 @@ def _two_dashes(argument: str) -> list[str]:
 )
 @click.option("--style", metavar="COLOURS", help="Good, ok and bad.  [default: #04B575,#FFFF00,#FF0000]")
 @click.option("--disable-pricing", is_flag=True, default=None, help="Show no prices.")
-@click.option(
-    "--catalog",
-    default="",
-    metavar="FILE|NAME",
-    help="Where prices come from.  [default: the built-in catalogue of the nodes' region]",
-)
+@catalog_option
 @click.option(
     "--live-prices",
     is_flag=True,
@@ -143,23 +140,22 @@ def top(  # noqa: PLR0917  click hands over options by name
         catalog_named(catalog)
     moment = moment_of(now)  # refused before anything is read
     clock = partial(moment_of, None) if now is None else lambda: moment
-    adviser = None if no_plan else _adviser(settings)
     feed = _from_files(paths) if paths else None
 
     async def find() -> TopMonitor:
         from karpenter.top.feed import TopMonitor  # noqa: PLC0415  help must answer at once
 
-        cluster = feed or await _live(values)
+        cluster, in_force = (feed, settings) if feed is not None else await _live(values, given, no_plan)
+        adviser = None if no_plan else _adviser(in_force)
         return TopMonitor(cluster, adviser, catalog=catalog, live_prices=live_prices, clock=clock)
 
     if not once and output.form == "text":
         _check_screen()
-        asyncio.run(_screen(find, options))
+        with _refused():
+            run_quietly(_screen(find, options))
         return
-    if feed is None:
-        note("Reading the cluster.")
-    with progress("looking at the cluster"):
-        snapshot = asyncio.run(_once(find, options))
+    with progress("looking at the cluster"), _refused():
+        snapshot = run_quietly(_once(find, options))
     notes(f"note: {each}" for each in snapshot.notes)
     if output.form == "text":
         _print(snapshot, options)
@@ -209,26 +205,25 @@ def _from_files(paths: tuple[str, ...]) -> TopFeed:
     return StaticFeed(found.view, found.skipped)
 
 
-async def _live(values: dict[str, str]) -> TopFeed:
-    from karpenter.base.clock import SystemClock  # noqa: PLC0415  as above
-    from karpenter.kube.client import Client  # noqa: PLC0415  as above
-    from karpenter.kube.http import HttpTransport  # noqa: PLC0415  as above
-    from karpenter.kube.kubeconfig import find_cluster  # noqa: PLC0415  as above
+async def _live(values: dict[str, str], given: tuple[str, ...], no_plan: bool) -> tuple[TopFeed, Settings]:
+    """Return the live cluster, and the settings of its operator."""
+    from karpenter.session.live import connect, running_operator  # noqa: PLC0415  as above
     from karpenter.top.feed import LiveFeed  # noqa: PLC0415  as above
 
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    found = await find_cluster(
-        environ=os.environ,
-        clock=SystemClock(),
-        kubeconfig=values["kubeconfig"],
-        context=values["context"],
-    )
-    return LiveFeed(Client(HttpTransport(found.endpoint, found.credentials), chance=Random()))  # noqa: S311  retries
+    connection = await connect(kubeconfig=values["kubeconfig"], context=values["context"])
+    note(f"reading {connection.name}")
+    try:
+        operator = await running_operator(connection.client, named_values(given))
+    except BaseException:
+        await connection.client.close()
+        raise
+    settings = operator.in_force.settings
+    if not no_plan and operator.installation.deployment:
+        notes(told_settings(operator))
+    return LiveFeed(connection.client, None if no_plan else settings), settings
 
 
 async def _once(find: Callable[[], Awaitable[TopMonitor]], options: TopOptions) -> TopSnapshot:
-    from karpenter.kube.errors import KubeError  # noqa: PLC0415  as above
-
     monitor = None
     try:
         monitor = await find()
@@ -236,23 +231,29 @@ async def _once(find: Callable[[], Awaitable[TopMonitor]], options: TopOptions) 
         await monitor.refresh(now=True)
         await monitor.advise()
         return monitor.take(options)
-    except KubeError as error:
-        raise CommandError(str(error)) from error
     finally:
         if monitor is not None:
             await monitor.stop()
 
 
 async def _screen(find: Callable[[], Awaitable[TopMonitor]], options: TopOptions) -> None:
-    from karpenter.kube.errors import KubeError  # noqa: PLC0415  as above
     from karpenter.top.screen import show  # noqa: PLC0415  needs the extra
 
+    await show(await find(), options)
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Turn what a cluster refuses into the error of a command."""
     try:
-        problem = await show(await find(), options)
+        yield
+    except CatalogUnclear as error:
+        raise CommandError(str(error), hint=error.hint) from error
     except KubeError as error:
-        raise CommandError(str(error)) from error
-    if problem:
-        raise CommandError(problem)
+        refused = cluster_refusal(error)
+        more = f"{refused.hint}; or --no-plan, which needs nodes and pods alone"
+        hint = more if isinstance(error, ClusterUnreadable) else refused.hint
+        raise CommandError(*refused.problems, hint=hint) from error
 
 
 def _check_screen() -> None:
@@ -264,7 +265,7 @@ def _check_screen() -> None:
             raise
         raise CommandError(
             "the screen needs textual, which is not installed here",
-            hint="pip install 'karpenter[top]', or print once with --once",
+            hint="pip install textual, or print once with --once",
         ) from None
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandError(
@@ -273,11 +274,10 @@ def _check_screen() -> None:
 
 
 def _print(snapshot: TopSnapshot, options: TopOptions) -> None:
-    from rich.console import Console  # noqa: PLC0415  as above
-
+    from karpenter.top.table import TextConsole  # noqa: PLC0415  as above
     from karpenter.top.text import whole_page  # noqa: PLC0415  as above
 
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = TextConsole()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PIPE
     console.print(whole_page(snapshot, options, console.width))

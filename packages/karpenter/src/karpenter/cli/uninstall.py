@@ -16,11 +16,11 @@ from karpenter.cli.aws_options import (
     connect_aws,
     eks_name,
     in_our_words,
-    kube_options,
     kubernetes_name,
-    run_quietly,
 )
+from karpenter.cli.cluster import run_quietly
 from karpenter.cli.errors import note, progress
+from karpenter.cli.options import cluster_options
 from karpenter.cli.output import Output, output_option_with, render
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ _WIDTH = 80
     help="How long machines have to go.",
 )
 @aws_options
-@kube_options
+@cluster_options
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @output_option_with("text", "json")
 def uninstall(  # noqa: PLR0917  one parameter per option

@@ -2,7 +2,7 @@
 
 import click
 
-from karpenter.api.manifests import documents, documents_or_refusals
+from karpenter.api.manifests import Document, documents, documents_or_refusals
 from karpenter.api.meta import InvalidObject
 from karpenter.api.validation.documents import (
     Accepted,
@@ -17,6 +17,7 @@ from karpenter.cli.errors import UNUSABLE, CommandError, note, one_line, telling
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.output import Output, output_option
 from karpenter.cli.server_rules import server_rules
+from karpenter.doctor.objects import ObjectFinding, object_findings
 
 
 @click.command(
@@ -44,18 +45,21 @@ def validate(paths: tuple[str, ...], old_path: str | None, output: Output) -> No
     have no unknown fields. Without karpenter-local a part of these rules is checked: types, names, labels,
     selectors, counts and amounts. Other kinds are named and left alone.
 
-    Prints one line per problem: file, object, field, and what is allowed.
+    Prints one line per problem: file, object, field, and what is allowed. What a cluster accepts and
+    doctor finds in one object, such as a label value that no node has, is said on standard error.
     Exits 0 when there is none and 2 when there is one.
     """
     old = _read_old(old_path) if old_path else {}
     rules = server_rules()
-    outcomes = [
-        outcome
-        for text in read_texts(paths)
-        for found in documents_or_refusals(text.content, text.source)
-        for outcome in check_document(found, old=old, rules=rules)
-    ]
-    _report(outcomes, output)
+    outcomes: list[Outcome] = []
+    warnings: list[ObjectFinding] = []
+    for text in read_texts(paths):
+        for found in documents_or_refusals(text.content, text.source):
+            told = list(check_document(found, old=old, rules=rules))
+            outcomes += told
+            if not any(isinstance(each, Finding) for each in told) and isinstance(found, Document):
+                warnings += object_findings(found)
+    _report(outcomes, warnings, output)
     if any(isinstance(outcome, Finding) for outcome in outcomes):
         raise SystemExit(UNUSABLE)
 
@@ -71,15 +75,17 @@ def _read_old(path: str) -> OldObjects:
         raise CommandError(f"--old: {error}") from error
 
 
-def _report(outcomes: list[Outcome], output: Output) -> None:
+def _report(outcomes: list[Outcome], warnings: list[ObjectFinding], output: Output) -> None:
     findings = [each for each in outcomes if isinstance(each, Finding)]
     skipped = [each for each in outcomes if isinstance(each, Skipped)]
     accepted = [each for each in outcomes if isinstance(each, Accepted)]
     if findings or not output.for_people:
-        data = {"problems": findings, "skipped": skipped, "accepted": accepted}
+        data = {"problems": findings, "skipped": skipped, "accepted": accepted, "warnings": warnings}
         output.write(data, text=lambda _: "\n".join(one_line(str(each)) for each in findings))
     for each in skipped:
         note(one_line(str(each)))
+    for found in warnings:
+        note(one_line(str(found)))
     bad = len({(each.source, each.subject) for each in findings})
     note(f"{_count(len(accepted))} accepted, {bad} refused, {len(skipped)} skipped")
 

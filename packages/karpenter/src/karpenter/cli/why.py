@@ -1,52 +1,40 @@
-"""``karpenter why``: why a pod, node, NodePool or NodeClaim is as it is, and what one change would help."""
+"""``karpenter why``: why an object is as it is, and which one change would help."""
 
 from __future__ import annotations
 
-import difflib
 import sys
-import textwrap
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
-from karpenter.cli.errors import CommandError, notes, progress
+from karpenter.cli.errors import CommandError, progress
 from karpenter.cli.files import files_option
+from karpenter.cli.options import catalog_option, cluster_options, now_option, settings_option
 from karpenter.cli.output import Output, output_option_with, render
-from karpenter.cli.plan import catalog_named, live_cluster, moment_of, settings_of
 from karpenter.cli.planning.decision import DecisionSettings, decide, decision_settings
-from karpenter.cli.planning.input import read_input
+from karpenter.cli.planning.objects import by_object
+from karpenter.cli.session import moment_of, open_session, settings_of
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.provisioning.provisioner import ProvisioningDecision, ProvisioningSettings
 from karpenter.core.scheduling.build.build import overlaid_catalog
 from karpenter.replay.record import Done, Unreadable, moment_at
 from karpenter.replay.replay import recorded_settings
-from karpenter.why.answer import Explanation, Inquiry
-from karpenter.why.nodes import explain_claim, explain_node, explain_pool
-from karpenter.why.pods import explain_pod
+from karpenter.why.answer import CapacityFailure, Explanation, Inquiry
+from karpenter.why.failures import capacity_failures, without_sold_out
+from karpenter.why.targets import KINDS, UnknownObjectError, explain
+from karpenter.why.text import why_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
     from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
     from karpenter.operator.options import Settings
-
-_KINDS: Final = {
-    "pod": "pod",
-    "pods": "pod",
-    "po": "pod",
-    "node": "node",
-    "nodes": "node",
-    "no": "node",
-    "nodepool": "nodepool",
-    "nodepools": "nodepool",
-    "nodeclaim": "nodeclaim",
-    "nodeclaims": "nodeclaim",
-}
-_WIDTH: Final = 80
 
 
 @click.command(
@@ -56,12 +44,9 @@ _WIDTH: Final = 80
     "  karpenter why pod/web-1 --record flight.jsonl --at 2026-01-31T09:00:00Z"
 )
 @click.argument("words", nargs=-1, required=True, metavar="KIND/NAME")
-@files_option(required=False, text="The cluster, or what would be applied to a live one")
-@click.option("-n", "--namespace", default="", metavar="NAME", help="The namespace of the pod.")
-@click.option(
-    "--context", default="", metavar="NAME", help="Read the live cluster of this context of the kubeconfig."
-)
-@click.option("--kubeconfig", default="", metavar="FILE", help="Read the live cluster of this kubeconfig.")
+@files_option(required=False, text="The cluster, or what would be applied to a live one", alone=True)
+@click.option("-n", "--namespace", default="", metavar="NAME", help="The namespace of the pod or workload.")
+@cluster_options
 @click.option(
     "--record",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -69,18 +54,10 @@ _WIDTH: Final = 80
     help="Read the cluster from this flight record.",
 )
 @click.option("--at", metavar="RFC3339", help="The moment of the record.  [default: its last decision]")
-@click.option(
-    "--catalog", default="kwok", show_default=True, metavar="FILE|NAME", help="The instance types on sale."
-)
-@click.option("--now", metavar="RFC3339", help="The moment of the decision.  [default: this moment]")
-@click.option(
-    "--set",
-    "given",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A setting of the operator, such as feature-gates=NodeRepair=true. May be repeated.",
-)
-@output_option_with("text", "json")
+@catalog_option
+@now_option
+@settings_option
+@output_option_with("text", "json", "yaml")
 def why(  # noqa: PLR0917  click hands over options by name
     words: tuple[str, ...],
     paths: tuple[str, ...],
@@ -95,12 +72,14 @@ def why(  # noqa: PLR0917  click hands over options by name
     output: Output,
 ) -> None:
     """
-    Say why a pod, node, NodePool or NodeClaim is as it is.
+    Say why a pod, workload, node, NodePool, NodeClaim or node class is as it is.
 
-    KIND/NAME is pod/NAME, node/NAME, nodepool/NAME or nodeclaim/NAME, also in two words;
-    pod/NAMESPACE/NAME names the namespace too. The cluster is read from manifests, a live cluster,
-    both, or a flight record, and nothing is changed. Of a pod without a place it says what keeps each
-    NodePool from serving it, the nearest miss, and every single change that was tried and lets it in.
+    KIND/NAME is pod/NAME, deployment/NAME or another workload, node/NAME, nodepool/NAME, nodeclaim/NAME
+    or ec2nodeclass/NAME, also in two words; pod/NAMESPACE/NAME names the namespace too. The cluster is
+    read from manifests, a live cluster, both, or a flight record, and nothing is changed. Of pods without
+    a place it says what keeps each NodePool from serving them, the nearest miss first, and every single
+    change, of the NodePool or of the pods, that was tried and lets them in; of a node, what would let
+    it go.
 
     Exits 0 when the pod has a place (the NodePool is used, the NodeClaim is initialized, the node is
     there), 1 when not, and 2 when the input cannot be used.
@@ -110,38 +89,35 @@ def why(  # noqa: PLR0917  click hands over options by name
         raise CommandError("--record: cannot be combined with -f, --context or --kubeconfig")
     if at is not None and record is None:
         raise CommandError("--at: needs --record", hint="for manifests or a live cluster use --now")
-    if record is None and not (paths or context or kubeconfig):
-        raise CommandError(
-            "no cluster to ask about",
-            hint="give manifests with -f, a live cluster with --context, or a flight record with --record",
-        )
-    settings = settings_of(given)
     if record is not None:
+        settings = settings_of(given) if given else None
         moment = moment_of(at, "--at") if at is not None else None
         with progress("reading the record"):
-            inquiry = recorded_inquiry(record, moment, settings if given else None)
+            inquiry = recorded_inquiry(record, moment, settings)
     else:
-        types, moment = catalog_named(catalog), moment_of(now)
-        with progress("reading the cluster"):
-            found = read_input(paths, live_cluster(paths, kubeconfig, context))
-        if found.problems:
-            raise CommandError(*found.problems)
-        notes(found.skipped)
-        inquiry = inquiry_of(found.view, types, settings, moment)
+        moment = moment_of(now)
+        with progress("reading the cluster") as doing:
+            session = open_session(
+                paths, kubeconfig=kubeconfig, context=context, catalog=catalog, given=given, tell=doing
+            )
+        failures = capacity_failures(session.events, moment)
+        inquiry = inquiry_of(session.view, session.catalog, session.settings, moment, failures=failures)
+        inquiry = msgspec.structs.replace(inquiry, remarks=by_object(session.findings))
     with progress("deciding, once for each change that could help"):
         answer = explained(inquiry, kind, name, namespace)
-    click.echo(_text(answer) if output.form == "text" else render(answer, output.form), nl=False)
+    click.echo(why_text(answer) if output.form == "text" else render(answer, output.form), nl=False)
     sys.exit(0 if answer.placed else 1)
 
 
 def target_of(text: str) -> tuple[str, str]:
     """Return the kind and the name of ``kind/name``; raises CommandError where it names none."""
     kind, slash, name = text.partition("/")
-    if not slash or not name or kind.lower() not in _KINDS:
+    if not slash or not name or kind.lower() not in KINDS:
         raise CommandError(
-            f"{text!r} does not name an object: expected pod/NAME, node/NAME, nodepool/NAME or nodeclaim/NAME"
+            f"{text!r} does not name an object: expected pod/NAME, deployment/NAME, node/NAME, "
+            "nodepool/NAME, nodeclaim/NAME or ec2nodeclass/NAME"
         )
-    return _KINDS[kind.lower()], name
+    return KINDS[kind.lower()], name
 
 
 def inquiry_of(
@@ -150,14 +126,21 @@ def inquiry_of(
     settings: Settings | DecisionSettings,
     now: datetime,
     done: tuple[Done, ...] = (),
+    *,
+    failures: tuple[CapacityFailure, ...] = (),
 ) -> Inquiry:
-    """Return a cluster at one moment, and how to ask what the operator would do with one like it."""
+    """
+    Return a cluster at one moment, and how to ask what the operator would do with one like it.
 
-    def asked(changed: ClusterView) -> ProvisioningDecision:
-        return decide(changed, catalog, settings, now).provisioning
+    What `failures` name is sold out, whatever the catalogue says.
+    """
+    catalog = without_sold_out(catalog, failures)
 
-    def disrupted(changed: ClusterView) -> DisruptionDecision:
-        decision = decide(changed, catalog, settings, now, disruption=True).disruption
+    def provisioned(changed: ClusterView, *, prove: bool) -> ProvisioningDecision:
+        return decide(changed, catalog, settings, now, prove=prove).provisioning
+
+    def disrupted(changed: ClusterView, *, prove: bool) -> DisruptionDecision:
+        decision = decide(changed, catalog, settings, now, disruption=True, prove=prove).disruption
         assert decision is not None
         return decision
 
@@ -167,9 +150,12 @@ def inquiry_of(
         catalog=catalog,
         priced=overlaid_catalog(view, catalog, known.disruption.policy.at(now)),
         now=now,
-        provision=asked,
-        disrupt=disrupted,
+        provision=partial(provisioned, prove=True),
+        disrupt=partial(disrupted, prove=True),
+        ask=partial(provisioned, prove=False),
+        ask_disrupt=partial(disrupted, prove=False),
         done=done,
+        failures=failures,
     )
 
 
@@ -213,63 +199,7 @@ def _recorded(given: Mapping[str, Any]) -> DecisionSettings:
 
 def explained(inquiry: Inquiry, kind: str, name: str, namespace: str) -> Explanation:
     """Return the answer about one object; raises CommandError where there is no such object."""
-    view = inquiry.view
-    if kind == "pod":
-        return explain_pod(inquiry, view.pods[_pod_key(view, name, namespace)])
-    if kind == "node":
-        node = inquiry.node(name)
-        if node is None:
-            raise _unknown("node", name, view.nodes)
-        return explain_node(inquiry, node)
-    if kind == "nodepool":
-        if name not in view.pools:
-            raise _unknown("NodePool", name, view.pools)
-        return explain_pool(inquiry, view.pools[name])
-    if name not in view.claims:
-        raise _unknown("NodeClaim", name, view.claims)
-    return explain_claim(inquiry, view.claims[name])
-
-
-def _pod_key(view: ClusterView, name: str, namespace: str) -> str:
-    """Return the key of the pod that is meant; raises CommandError where there is none or more than one."""
-    if "/" in name or namespace:
-        wanted = name if "/" in name else f"{namespace}/{name}"
-        found = [wanted] if wanted in view.pods else []
-    else:
-        found = [key for key, pod in view.pods.items() if pod.name == name]
-        found = [f"default/{name}"] if f"default/{name}" in found else found
-    if not found:
-        raise _unknown("pod", name, view.pods)
-    if len(found) > 1:
-        raise CommandError(
-            f"pod {name} is in {len(found)} namespaces: {', '.join(sorted(found))}", hint="name one with -n"
-        )
-    return found[0]
-
-
-def _unknown(kind: str, name: str, names: Iterable[str]) -> CommandError:
-    known = {each.rpartition("/")[2]: each for each in names}
-    close = difflib.get_close_matches(name.rpartition("/")[2], known, n=3, cutoff=0.5)
-    hint = f"did you mean {', '.join(known[each] for each in close)}?" if close else ""
-    return CommandError(f"there is no {kind} {name}", hint=hint)
-
-
-def _text(answer: Explanation) -> str:
-    lines = [f"{answer.object}: {answer.answer}"]
-    lines += [f"  - {each}" for each in answer.because]
-    for miss in answer.node_pools:
-        near = f" ({miss.nearest})" if miss.nearest else ""
-        lines.append(f"  - NodePool {miss.node_pool}: {miss.message}{near}")
-    if answer.changes:
-        lines.append("One of these changes would let it in:")
-        lines += [f"  - {each.change}: it would go to {each.result}" for each in answer.changes]
-    elif not answer.placed and answer.object.startswith("pod/"):
-        lines.append("No single change that was tried would let it in.")
-    return "".join(f"{_wrapped(line)}\n" for line in lines)
-
-
-def _wrapped(line: str) -> str:
-    indent = "    " if line.startswith("  - ") else ""
-    return textwrap.fill(
-        line, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+    try:
+        return explain(inquiry, kind, name, namespace)
+    except UnknownObjectError as error:
+        raise CommandError(str(error), hint=error.hint) from None

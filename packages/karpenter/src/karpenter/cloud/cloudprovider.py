@@ -352,6 +352,11 @@ class ObjectController(Protocol):
         """How many objects are reconciled at once."""
         ...
 
+    @property
+    def kinds(self) -> tuple[type[Resource | NodeClass], ...]:
+        """The kinds of objects whose events `wakes` is called with."""
+        ...
+
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the keys of the objects that an event is about."""
         ...

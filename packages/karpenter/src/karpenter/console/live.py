@@ -5,13 +5,15 @@ The cluster is listed once; from then on only changes come, so an idle cluster c
 however many pages are open. Changes are put together twice a second. What the operator would do next is
 worked out while a page is open, and never for more than a tenth of the time.
 
-Nothing is written. Kinds that the cluster does not serve, or that may not be read, are left out.
+Nothing is written. Kinds that the cluster does not serve are left out; those that decisions need must be
+readable. While a page is open the API server is asked every few seconds whether it is there.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -26,6 +28,7 @@ from karpenter.console.state import (
     ConsoleDecision,
     ConsoleDocument,
     Frame,
+    Freshness,
     PlanSummary,
     Snapshot,
     SnapshotBuilder,
@@ -34,18 +37,22 @@ from karpenter.console.state import (
 )
 from karpenter.controllers.informer import ALWAYS, Watches
 from karpenter.core.state.cluster import ClusterState, ClusterView
-from karpenter.kube.errors import Forbidden, NotFound
 from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
 from karpenter.kube.rest import Selection, target_of
+from karpenter.session.access import ask_for_each
+from karpenter.session.heartbeat import Heartbeat
+from karpenter.session.live import CLASSES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
     from random import Random
 
+    from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.core.model.catalog import Catalog
     from karpenter.kube.client import Client
+    from karpenter.kube.rest import Target
     from karpenter.why.answer import Inquiry
 
 _TICK: Final = 0.5
@@ -71,8 +78,11 @@ class ClusterFollower:
         ask: Callable[[ClusterView, Catalog, datetime], Inquiry],
         clock: Clock,
         chance: Random,
+        needed: Iterable[type[Resource]] = ALWAYS,
     ) -> None:
         """
+        `needed` are the kinds that decisions read.
+
         `catalog` returns what is sold to a cluster, and is asked again every few seconds, in a thread.
 
         `ask` returns how to ask what the operator would do with a view.
@@ -85,7 +95,10 @@ class ClusterFollower:
         self._ask = ask
         self._clock = clock
         self._chance = chance
+        self._needed = tuple(dict.fromkeys(needed))
         self._supervisor = Supervisor(chance=chance)
+        self._heartbeat = Heartbeat(client, clock, wanted=lambda: self.messages.listeners > 0)
+        self._freshness = Freshness()
         self._builder = SnapshotBuilder()
         self._frames: deque[Frame] = deque()
         self._rows: deque[ConsoleDecision] = deque(maxlen=_KEPT_ROWS)
@@ -126,6 +139,7 @@ class ClusterFollower:
         self._supervisor.start("publish", self._publish)
         self._supervisor.start("plan", self._plan)
         self._supervisor.start("prices", self._reprice)
+        self._supervisor.start("heartbeat", self._heartbeat.run)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -144,6 +158,7 @@ class ClusterFollower:
             plans=tuple(self._plans),
             features={"why": True, "whatif": True},
             remarks=tuple(self.remarks),
+            freshness=self._freshness,
         )
 
     def inquiry(self, at: datetime | None) -> Inquiry:
@@ -152,33 +167,28 @@ class ClusterFollower:
         return self._ask(self._store.view(), self._catalog, self._clock.now())
 
     async def _served(self) -> _Served:
-        """Find out which kinds there are, with one small request for each."""
-        kinds, classes, pools = [], set(), ()
-        wanted = [*ALWAYS, *(kind.struct for kind in ALL_KINDS if kind.name in _KNOWN_CLASSES)]
-        events = await self._may_list(Event) is not None
-        for kind in wanted:
-            found = await self._may_list(kind, limit=500 if kind is NodePool else 1)
-            if found is None:
-                continue
-            if kind is NodePool:
-                pools = found
-            if kind.kind in _KNOWN_CLASSES:
-                classes.add(kind.kind)
-            else:
-                kinds.append(kind)
-        return _Served(kinds=tuple(kinds), classes=frozenset(classes), pools=pools, events=events)
+        """
+        Find out which kinds there are, with one small request for each.
 
-    async def _may_list(self, kind: type[Any], limit: int = 1) -> tuple[Any, ...] | None:
-        """Return the first objects of a kind; None where it is not served or may not be read."""
-        try:
-            async for page in self._client.pages(kind, limit=limit):
+        Raises:
+            ClusterUnreadable: what decisions need may not be read.
+        """
+        kinds: tuple[type[Resource], ...] = (*self._needed, *CLASSES, Event)
+
+        async def first(target: Target[Any]) -> tuple[Any, ...]:
+            async for page in self._client.pages(target, limit=500 if target.kind == NodePool.kind else 1):
                 return page.items
-        except NotFound:
-            return None
-        except Forbidden:
-            self.remarks.append(f"{kind.kind} may not be read and is left out.")
-            return None
-        return ()
+            return ()
+
+        found = await ask_for_each(self._client, map(target_of, kinds), first)
+        found.require((*self._needed, *CLASSES))
+        self.remarks += found.left_out
+        return _Served(
+            kinds=tuple(each for each in self._needed if each.kind in found.answers),
+            classes=frozenset(each.kind for each in CLASSES if each.kind in found.answers),
+            pools=found.answers.get(NodePool.kind, ()),
+            events=Event.kind in found.answers,
+        )
 
     def _hear(self, event: InformerEvent[Any]) -> None:
         found = event.object
@@ -200,6 +210,7 @@ class ClusterFollower:
     async def _publish(self) -> None:
         while True:
             await asyncio.sleep(_TICK)
+            self._tell_age()
             view = self._store.view()
             if view is self._view:
                 continue
@@ -215,6 +226,15 @@ class ClusterFollower:
             if len(self._frames) > _KEPT_FRAMES:
                 self._forget()
             self.messages.send("frame", frame)
+
+    def _tell_age(self) -> None:
+        """Tell pages when the API server stops to answer, and when it answers again."""
+        age = self._heartbeat.age
+        if bool(age) == (self._freshness.as_of is not None):
+            return
+        as_of = self._clock.now() - timedelta(seconds=age) if age else None
+        self._freshness = Freshness(as_of=as_of, problem=self._heartbeat.problem)
+        self.messages.send("freshness", self._freshness)
 
     async def _reprice(self) -> None:
         while True:

@@ -111,7 +111,14 @@ def remembering(inquiry: Inquiry) -> Inquiry:
             disrupted[0] = inquiry.disrupt(view)
         return disrupted[0]
 
-    return msgspec.structs.replace(inquiry, provision=provision, disrupt=disrupt)
+    # One decision answers both, and it is the one that the page shows.
+    return msgspec.structs.replace(
+        inquiry,
+        provision=provision,
+        disrupt=disrupt,
+        ask=lambda view: provision(view) if view is inquiry.view else inquiry.ask(view),
+        ask_disrupt=lambda view: disrupt(view) if view is inquiry.view else inquiry.ask_disrupt(view),
+    )
 
 
 def _targets(document: ConsoleDocument, inquiry: Inquiry) -> Iterator[str]:

@@ -213,6 +213,16 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What holds each machine that stays, in a sentence."""
 
 
+class Freshness(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Whether a live cluster is shown as it is now."""
+
+    as_of: datetime | None = None
+    """When its API server answered last; None while it answers."""
+
+    problem: str = ""
+    """Why it does not answer."""
+
+
 class ConsoleDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Everything the page needs to begin."""
 
@@ -242,6 +252,8 @@ class ConsoleDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
     remarks: tuple[str, ...] = ()
     """What people should know about it, a sentence or two each."""
+
+    freshness: Freshness = Freshness()
 
 
 class SnapshotBuilder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.node import Node
@@ -26,6 +26,7 @@ class CapacityBufferController:
     """Keeps the status of CapacityBuffers current."""
 
     name = "capacitybuffer"
+    kinds: ClassVar = (CapacityBuffer, PodTemplate, Deployment, ReplicaSet, StatefulSet, Pod, Node)
 
     def __init__(
         self,

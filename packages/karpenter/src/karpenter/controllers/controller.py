@@ -216,12 +216,18 @@ class SchedulingStatus(Protocol):
 
 
 class ClusterStateMetrics:
-    """Shows the size and the synchronization of the cluster state, and the scheduling run in progress."""
+    """Shows size, synchronization and age of the cluster state, and the scheduling run in progress."""
 
     def __init__(
-        self, store: ClusterState, metrics: Metrics, clock: Clock, provisioner: SchedulingStatus
+        self,
+        store: ClusterState,
+        metrics: Metrics,
+        clock: Clock,
+        provisioner: SchedulingStatus,
+        lost_at: Callable[[], float | None],
     ) -> None:
-        self._store = store
+        """`lost_at` returns when the API server stopped to answer a watch; None while it answers all."""
+        self._store, self._lost_at = store, lost_at
         self._metrics = metrics
         self._clock = clock
         self._provisioner = provisioner
@@ -240,6 +246,8 @@ class ClusterStateMetrics:
         metrics[declared.STATE_NODE_COUNT].set(float(len(state_nodes(self._store.view()))))
         metrics[declared.STATE_SYNCED].set(1.0 if since is None else 0.0)
         metrics[declared.STATE_UNSYNCED_TIME].set(0.0 if since is None else now - since)
+        lost_at = self._lost_at()
+        metrics[declared.STATE_AGE].set(0.0 if lost_at is None else now - lost_at)
         search = self._provisioner.search
         rows = []
         if search is not None:
@@ -292,6 +300,19 @@ class Reconciler(Protocol):
 
     async def reconcile(self, key: str) -> float | None:
         """Reconcile one key; return after how many seconds to requeue it, None for not at all."""
+        ...
+
+
+class ObjectReconciler(Reconciler, Protocol):
+    """Reconciles objects when something happens to them."""
+
+    @property
+    def kinds(self) -> tuple[type[Resource | NodeClass], ...]:
+        """The kinds of objects whose events wake it; docs/internals/controllers.md says why no others do."""
+        ...
+
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Return the keys to reconcile after an event."""
         ...
 
 
@@ -540,6 +561,8 @@ class ProviderReconciler:
 
     def __init__(self, controller: ObjectController, performer: Performer) -> None:
         self.name = controller.name
+        self.kinds = controller.kinds
+        self.wakes = controller.wakes
         self._controller = controller
         self._performer = performer
 

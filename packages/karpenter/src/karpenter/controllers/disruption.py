@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 import structlog
@@ -41,6 +41,7 @@ from karpenter.core.disruption.queue import (
     count_disrupted,
     delete_candidates,
     nominate_destinations,
+    planned_places,
     progress,
     replacement,
     taint_disrupted,
@@ -57,12 +58,14 @@ from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectUpdated,
 from karpenter.core.state.statenode import StateNode, state_nodes
 from karpenter.kube.errors import Conflict, KubeError, NotFound
 from karpenter.telemetry.metrics import Metrics, disruption
+from karpenter.telemetry.tracing import note, traced
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.controllers.controller import Executor, PoolCatalogs
     from karpenter.controllers.metrics.savings import SavingsMetrics, UndoCause
+    from karpenter.controllers.nomination import PodNominator
     from karpenter.controllers.perform import Performer
     from karpenter.core.disruption.settings import DisruptionContext
 
@@ -166,10 +169,11 @@ class DisruptionController:
         if not await self._untaint():
             return UNSYNCED
         await self._observe()
-        context = self._at(self._clock.now())
-        if self.memory.is_fruitless(context.fingerprint, self._clock.now()):
+        catalog = await self._catalogs.of(self._store.pools())
+        fingerprint = (*self._fingerprint(self._clock.now()), catalog)
+        if self.memory.is_fruitless(fingerprint, self._clock.now()):
             return PERIOD
-        decision = await self._decide(context.fingerprint)
+        decision = await self._decide(fingerprint)
         await self._performer.perform(decision.effects)
         return await self._carry_out(decision)
 
@@ -229,22 +233,26 @@ class DisruptionController:
             )
         await self._performer.perform(found.effects)
 
-    def _at(self, now: datetime, timer: MethodTimer | None = None) -> DisruptionContext:
-        """Return the facts that decisions of this moment share; a `timer` limits the time for each reason."""
-        nominated, buffered = self._store.nominated(now), self._buffered()
+    def _fingerprint(self, now: datetime) -> tuple[object, ...]:
+        """Return what of the cluster and of earlier commands changes a decision that found nothing."""
         # The budgets themselves, not their address, which may be that of another mapping by the next look.
         budgets = self._store.view().disruption_budgets
         resting = self.memory.pools_at_rest(now) | self.memory.claims_at_rest(now)
+        nominated = self._store.nominated(now)
+        return self._store.consolidation_state, budgets, nominated, self._buffered(), resting
+
+    def _at(self, now: datetime, timer: MethodTimer | None = None) -> DisruptionContext:
+        """Return the facts that decisions of this moment share; a `timer` limits the time for each reason."""
         return msgspec.structs.replace(
             self._context,
-            nominated=nominated,
-            buffered=buffered,
+            nominated=self._store.nominated(now),
+            buffered=self._buffered(),
             destinations=self._queue.destinations,
-            fingerprint=(self._store.consolidation_state, budgets, nominated, buffered, resting),
             stop=timer.is_up if timer is not None else None,
             tried=timer.lap if timer is not None else None,
         )
 
+    @traced("disrupt")
     async def _decide(self, fingerprint: object) -> DisruptionDecision:
         async with self._deciding:
             catalog = await self._catalogs.of(self._store.pools())
@@ -256,6 +264,7 @@ class DisruptionController:
             )
         timer.count(self._metrics)
         self._savings.decided(decision.kept, view)
+        note(commands=len(decision.commands), kept=len(decision.kept))
         self.memory = decision.memory
         return decision
 
@@ -269,11 +278,15 @@ class DisruptionController:
             again = min(again, await self._begin(command, text))
         return again
 
+    @traced("command")
     async def _begin(self, command: Command, text: str) -> float:
         """Validate a command and begin it; return when to look again."""
+        note(command=text, reason=command.reason, candidates=command.candidates)
         async with self._deciding:
             found = await self._validate(command)
+            note(valid=isinstance(found, ValidCommand))
             if not isinstance(found, ValidCommand):
+                note(because=found.message)
                 await self._performer.perform(found.effects)
                 log.info("disruption.rejected", command=text, why=found.why, because=found.message)
                 self._metrics[disruption.FAILED_VALIDATIONS].add(
@@ -289,6 +302,7 @@ class DisruptionController:
         self._count(found.command, found.candidates)
         return found.again
 
+    @traced("validate")
     async def _validate(self, command: Command) -> Validation:
         catalog = await self._catalogs.of(self._store.pools())
         view, now = self._store.view(), self._clock.now()
@@ -316,6 +330,7 @@ class DoNotDisruptController:
     """Publishes until when pods on managed nodes are not disrupted."""
 
     name = "pod.donotdisrupt"
+    kinds: ClassVar = (Pod,)
 
     def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
@@ -391,7 +406,9 @@ class DisruptionQueue:
         savings: SavingsMetrics,
         rules: LabelRules,
         nominated_for: timedelta,
+        nominator: PodNominator | None = None,
     ) -> None:
+        self._nominator = nominator
         self._store = store
         self._performer = performer
         self._clock = clock
@@ -454,6 +471,9 @@ class DisruptionQueue:
         self._busy.set()
         until = self._clock.now() + self._nominated_for
         await self._performer.perform(nominate_destinations(command, self._store.view(), until))
+        if self._nominator is not None:
+            claims = [claim for name in launched if (claim := self._store.claim(name)) is not None]
+            self._nominator.move(planned_places(command, claims, self._store.view(), self._clock.now()))
         return StartedCommand(begun=True, launched=tuple(launched))
 
     async def look(self) -> float:

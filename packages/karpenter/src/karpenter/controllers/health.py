@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
@@ -25,6 +25,7 @@ class NodeHealth:
     """Deletes the NodeClaims of Nodes that have been unhealthy for too long."""
 
     name = "node.health"
+    kinds: ClassVar = (Node, NodeClaim)
 
     def __init__(
         self,

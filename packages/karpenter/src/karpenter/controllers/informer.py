@@ -99,6 +99,11 @@ class Watches:
     def synced(self) -> bool:
         return all(informer.synced for informer in self._informers.values())
 
+    @property
+    def lost_at(self) -> float | None:
+        """When the server stopped to answer one of them, by the loop's clock; None while it answers all."""
+        return min((e.lost_at for e in self._informers.values() if e.lost_at is not None), default=None)
+
     def observe(self, kind: Kind[Any], item: Any) -> None:
         """Apply the server's reply to a write of ours, without waiting for its watch event."""
         # The watch event of a write may come seconds later, and a decision in between would not see the

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.base.clock import Clock
+    from karpenter.controllers.nomination import PodNominator
     from karpenter.controllers.perform import Performer
     from karpenter.core.model.catalog import Catalog
 
@@ -84,7 +85,6 @@ class NodeClaimLifecycle:
 
     name = "nodeclaim.lifecycle"
     kinds: ClassVar = (NodeClaim, Node, ResourceSlice)
-    """The kinds of objects whose events wake it."""
 
     def __init__(
         self,
@@ -95,8 +95,10 @@ class NodeClaimLifecycle:
         clock: Clock,
         *,
         devices: bool = False,
+        nominator: PodNominator | None = None,
     ) -> None:
         """`devices` says whether Nodes must publish the ResourceSlices of requested DRA drivers."""
+        self._nominator = nominator
         self._store = store
         self._performer = performer
         self._cloud = cloud
@@ -130,6 +132,9 @@ class NodeClaimLifecycle:
         due = await self._decide(claim)
         if not due.effects or not self._store.nodes_of(claim.status.provider_id):
             return await self._carry_out(claim, due)
+        # The first look of kube-scheduler at the node should find which pods are planned to run there.
+        if self._nominator is not None and not is_status_condition_true(claim.status.conditions, REGISTERED):
+            await self._nominator.before_registration(claim)
         # A Node that joins changes within a second, and under load a write waits for longer than that.
         # Decided again when its turn has come, its registration and initialization are one write.
         async with self._performer.turn():
@@ -193,8 +198,7 @@ class NodeClaimDisruption:
     """Keeps the conditions Drifted and Consolidatable of NodeClaims current."""
 
     name = "nodeclaim.disruption"
-    kinds: ClassVar = (NodeClaim, NodePool)
-    """The kinds of objects whose events wake it."""
+    kinds: ClassVar = (NodeClaim, NodePool, NodeClass)
 
     def __init__(
         self,
@@ -228,6 +232,17 @@ class NodeClaimDisruption:
                 return
             for claim in self._store.view().claims.values():
                 if claim.metadata.labels.get(NODEPOOL) == item.name:
+                    yield claim.name
+        elif isinstance(item, NodeClass):
+            # Images, subnets and security groups that its selectors find are in its status, of which the
+            # state keeps nothing; it is written only when they change.
+            for claim in self._store.view().claims.values():
+                ref = claim.spec.node_class_ref
+                if claim.status.provider_id and (ref.group, ref.kind, ref.name) == (
+                    item.group,
+                    item.kind,
+                    item.name,
+                ):
                     yield claim.name
 
     async def reconcile(self, key: str) -> float | None:
@@ -265,7 +280,6 @@ class Expiration:
 
     name = "nodeclaim.expiration"
     kinds: ClassVar = (NodeClaim,)
-    """The kinds of objects whose events wake it."""
 
     def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
@@ -292,7 +306,6 @@ class NodeClaimConsistency:
 
     name = "nodeclaim.consistency"
     kinds: ClassVar = (NodeClaim, Node)
-    """The kinds of objects whose events wake it."""
 
     def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
@@ -338,7 +351,6 @@ class PodEvents:
 
     name = "nodeclaim.podevents"
     kinds: ClassVar = (Pod,)
-    """The kinds of objects whose events wake it."""
 
     def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
@@ -456,7 +468,6 @@ class NodeTermination:
 
     name = "node.termination"
     kinds: ClassVar = (Node, NodeClaim)
-    """The kinds of objects whose events wake it."""
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
@@ -25,6 +25,7 @@ class NodeOverlayController:
     """Keeps the conditions of NodeOverlays current."""
 
     name = "nodeoverlay.controller"
+    kinds: ClassVar = (NodeOverlay, NodePool, NodeClass)
 
     def __init__(
         self, store: ClusterState, performer: Performer, catalogs: PoolCatalogs, clock: Clock

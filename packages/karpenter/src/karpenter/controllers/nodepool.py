@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from karpenter.api.labels import NODEPOOL, LabelRules
 from karpenter.api.nodepool import NodePool
@@ -60,6 +60,7 @@ class NodePoolController:
     """Keeps the conditions, the hash and the registration health of NodePools current."""
 
     name = "nodepool"
+    kinds: ClassVar = (NodePool, NodeClass)
 
     def __init__(
         self,

@@ -14,8 +14,9 @@ import msgspec
 import structlog
 
 from karpenter.api.kinds import ALL_KINDS
-from karpenter.api.labels import MIN_VALUES_RELAXED, NODEPOOL
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, MIN_VALUES_RELAXED, NODEPOOL, ZONE
 from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.pod import Pod
 from karpenter.cloud.errors import (
     CloudError,
     InsufficientCapacity,
@@ -35,13 +36,14 @@ from karpenter.core.effects import (
     Launch,
     Measure,
     Nominate,
+    NominatePod,
     RegistrationOutcome,
     Terminate,
     filled,
 )
 from karpenter.core.lifecycle.launch import failure_facts, launch_facts
 from karpenter.kube import rest
-from karpenter.kube.errors import Conflict, NotFound
+from karpenter.kube.errors import Conflict, Invalid, NotFound
 from karpenter.kube.recorder import RecordedEvent, Recorder
 from karpenter.kube.rest import MergePatch, Preconditions, named, target_of
 from karpenter.telemetry.metrics import (
@@ -52,6 +54,7 @@ from karpenter.telemetry.metrics import (
     SummaryMetric,
     claims,
 )
+from karpenter.telemetry.tracing import note, traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -97,8 +100,11 @@ class Performer:
         clock: Clock,
         evictions: EvictionSink,
         outcomes: OutcomeSink,
+        nominations: Client | None = None,
     ) -> None:
+        """`nominations` nominates pods, with a rate limit and a field manager of its own."""
         self._client = client
+        self._nominations = nominations if nominations is not None else client
         self._watches = watches
         self._store = store
         self._cloud = cloud
@@ -166,6 +172,8 @@ class Performer:
                 await self._terminate(effect)
             case Nominate():
                 self._store.nominate(effect.node, effect.until)
+            case NominatePod():
+                done = await self._nominate_pod(effect)
             case Announce():
                 self.announce(effect)
             case Count():
@@ -246,8 +254,27 @@ class Performer:
         log.debug("object.amended", kind=effect.kind, name=effect.name, because=effect.because)
         return True
 
+    async def _nominate_pod(self, effect: NominatePod) -> bool:
+        namespace, _, name = effect.pod.partition("/")
+        meta = {"name": name, "namespace": namespace, "uid": effect.uid}
+        status = {"nominatedNodeName": effect.node} if effect.node else {}
+        try:
+            # Server-side apply: kube-scheduler writes to the status of pods that wait all the time, so that a
+            # write to one version of it often comes too late; and what another client has set is a conflict.
+            changed = await self._nominations.apply(
+                Pod, {"metadata": meta, "status": status}, subresource="status", force=False
+            )
+        # It is gone, is another by now, or was bound meanwhile.
+        except (NotFound, Invalid):
+            return False
+        self._watches.observe(Pod, changed)
+        log.debug("pod.nominated", pod=effect.pod, node=effect.node, because=effect.because)
+        return True
+
+    @traced("launch")
     async def _launch(self, effect: Launch) -> None:
         claim = effect.claim
+        note(nodeclaim=claim.name, nodepool=claim.metadata.labels.get(NODEPOOL, ""))
         try:
             machine = await call_cloud(self._cloud.launch(claim), within=LAUNCH_CALL_TIMEOUT)
         except CloudError as error:
@@ -257,8 +284,16 @@ class Performer:
                 nodeclaim=claim.name,
                 error=str(error),
             )
+            note(failed=str(error))
             await self._launch_failed(effect, error)
             return
+        labels = machine.labels
+        note(
+            provider_id=machine.provider_id,
+            instance_type=labels.get(INSTANCE_TYPE, ""),
+            zone=labels.get(ZONE, ""),
+            capacity_type=labels.get(CAPACITY_TYPE, ""),
+        )
         log.info(
             "machine.launched",
             summary="launched nodeclaim",
@@ -270,7 +305,10 @@ class Performer:
 
     async def _launch_failed(self, effect: Launch, error: CloudError) -> None:
         reason = error.reason if isinstance(error, LaunchRefused) else "LaunchFailed"
-        facts = failure_facts(str(error), self._clock.now(), reason=reason)
+        sold_out = error.offerings if isinstance(error, InsufficientCapacity) else ()
+        facts = failure_facts(
+            str(error), self._clock.now(), reason=reason, sold_out=[str(each) for each in sold_out]
+        )
         match error:
             case InsufficientCapacity():
                 await self.perform(filled(effect.insufficient_capacity, facts))
@@ -299,6 +337,7 @@ class Performer:
                 type=effect.type,
                 reason=effect.reason,
                 message=effect.message,
+                annotations=effect.annotations,
                 same_as=effect.same_as,
                 quiet_for=effect.quiet_for,
                 minor=effect.minor,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 import structlog
@@ -24,7 +24,9 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.base.batcher import Batcher, BatchWindow
+from karpenter.controllers.nomination import NodesOfDecision, PodNominator
 from karpenter.core.events import listing
+from karpenter.core.provisioning.nomination import is_node_coming
 from karpenter.core.provisioning.provisioner import (
     AGAIN,
     MOST_FORESEEN,
@@ -33,7 +35,6 @@ from karpenter.core.provisioning.provisioner import (
     ProvisioningSettings,
     creation_problem,
     foresee_machines,
-    is_node_coming,
     is_trigger,
     may_serve_more,
     nomination_events,
@@ -42,9 +43,10 @@ from karpenter.core.provisioning.provisioner import (
 from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectUpdated, StateEvent
 from karpenter.kube.errors import KubeError
 from karpenter.telemetry.metrics import Metrics, scheduler
+from karpenter.telemetry.tracing import note, traced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
@@ -77,6 +79,7 @@ class Provisioner:
     """Launches nodes for pending pods."""
 
     name = "provisioner"
+    kinds: ClassVar = (Pod, Node, NodePool, NodeClaim)
 
     def __init__(
         self,
@@ -90,6 +93,7 @@ class Provisioner:
         settings: ProvisioningSettings,
         window: BatchWindow,
         deciding: asyncio.Lock,
+        nominator: PodNominator | None = None,
     ) -> None:
         self._store = store
         self._performer = performer
@@ -99,6 +103,7 @@ class Provisioner:
         self._metrics = metrics
         self._settings = settings
         self._deciding = deciding
+        self._nominator = nominator
         self._batcher: Batcher[str] = Batcher(window)
         self._waiting: dict[tuple[type, str], str] = {}
         self._claims_changed = asyncio.Event()
@@ -194,51 +199,68 @@ class Provisioner:
         nomination = self.memory.nominations.get(item.key) if isinstance(item, Pod) else None
         return is_node_coming(nomination, self._store.claim(nomination.claim) if nomination else None)
 
+    @traced("provision")
     async def _decide(self) -> None:
         catalog = await self._catalogs.of(self._store.pools())
         view, now, started = self._store.view(), self._clock.now(), self._clock.monotonic()
         settings = msgspec.structs.replace(
-            self._settings, stop=lambda: self._clock.monotonic() - started > BUDGET
+            self._settings,
+            stop=lambda: self._clock.monotonic() - started > BUDGET,
+            nominate=self._nominator is not None and self._nominator.on,
         )
+        memory = self.memory
+        if self._nominator is not None:
+            memory = memory.with_nominations(self._nominator.changed)
         self.search = Search(f"{self.decisions:08x}", len(self._waiting), started)
         try:
             decision = await self._worker.run(
-                partial(provision, view, catalog, self.memory, now=now, settings=settings)
+                partial(provision, view, catalog, memory, now=now, settings=settings)
             )
         finally:
             self.search = None
         self.decisions += 1
-        self.memory = decision.memory
+        self._remember(decision.memory)
         self._report(decision, self._clock.monotonic() - started)
         for listener in self._listeners:
             listener(decision)
         await self._performer.perform(decision.effects)
         # The names of claims come from the API server (generateName), so all can be created at once:
         # https://kubernetes.io/docs/reference/using-api/api-concepts/
-        virtual = decision.virtual.keys()
-        await asyncio.gather(
-            *(
-                self._create(each, decision.plan.because, is_buffered=not virtual.isdisjoint(each.pods))
-                for each in decision.claims
-            )
-        )
+        nodes = NodesOfDecision()
+        await asyncio.gather(*(self._create(each, decision, nodes) for each in decision.claims))
 
-    async def _create(self, effect: CreateClaim, because: Mapping[str, str], *, is_buffered: bool) -> None:
+    @traced("nodeclaim.create")
+    async def _create(
+        self, effect: CreateClaim, decision: ProvisioningDecision, nodes: NodesOfDecision
+    ) -> None:
         """Create one claim, unless the cluster has changed so that it may not be; tell its pods why."""
         name, view = effect.claim.metadata.labels[NODEPOOL], self._store.view()
         # Other claims may have been created since the decision, and a limit must hold for all of them:
         # https://karpenter.sh/docs/concepts/nodepools/#speclimits
         if problem := creation_problem(effect, view):
             log.info("nodeclaim.not_created", nodepool=name, because=problem)
+            note(nodepool=name, failed=problem)
             return
         pods = {key: pod for key in effect.pods if (pod := view.pods.get(key)) is not None}
         try:
             claim = await self._performer.create_claim(effect)
         except KubeError as error:
             log.warning("nodeclaim.not_created", nodepool=name, because=str(error))
+            note(nodepool=name, failed=str(error))
             return
-        self.memory = self.memory.with_claim(claim, pods.values(), self._clock.now(), is_buffered=is_buffered)
-        await self._performer.perform(nomination_events(claim, pods, because))
+        note(nodepool=name, nodeclaim=claim.name, pods=effect.pods)
+        is_buffered = not decision.virtual.keys().isdisjoint(effect.pods)
+        self._remember(
+            self.memory.with_claim(claim, pods.values(), self._clock.now(), is_buffered=is_buffered)
+        )
+        if self._nominator is not None and not is_buffered:
+            self._nominator.bought(claim, nodes)
+        await self._performer.perform(nomination_events(claim, pods, decision.plan.because))
+
+    def _remember(self, memory: ProvisioningMemory) -> None:
+        self.memory = memory
+        if self._nominator is not None:
+            self._nominator.plan(memory.nominations)
 
     def _report(self, decision: ProvisioningDecision, seconds: float) -> None:
         metrics, refused = self._metrics, len(decision.plan.refusals)
@@ -248,6 +270,14 @@ class Provisioner:
         metrics[scheduler.PENDING_PODS_BY_ZONE].publish(
             self.name,
             [(float(pods), {"controller": self.name, "zone": zone}) for zone, pods in decision.zones.items()],
+        )
+        note(
+            pods=decision.considered,
+            ignored=len(decision.ignored),
+            refused=refused,
+            nodeclaims=len(decision.claims),
+            hourly=round(decision.plan.cost.hourly, 4),
+            complete=decision.plan.complete,
         )
         for preference, pods in decision.hindering.items():
             log.info("pods.hard_to_consolidate", pods=listing(pods), count=len(pods), because=preference)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import structlog
 
@@ -64,6 +64,7 @@ class StaticProvisioning(_StaticPools):
     """Creates the claims that static NodePools lack."""
 
     name = "static.provisioning"
+    kinds: ClassVar = (NodePool, NodeClaim)
 
     def __init__(
         self, store: ClusterState, performer: Performer, rules: LabelRules, deciding: asyncio.Lock
@@ -90,6 +91,7 @@ class StaticDeprovisioning(_StaticPools):
     """Deletes the claims of static NodePools that are too many."""
 
     name = "static.deprovisioning"
+    kinds: ClassVar = (NodePool, NodeClaim)
 
     def __init__(
         self, store: ClusterState, performer: Performer, clock: Clock, deciding: asyncio.Lock

@@ -86,6 +86,7 @@ class LaunchFact(StrEnum):
     ALLOCATABLE = "<allocatable>"
     ERROR = "<error>"
     REASON = "<reason>"
+    SOLD_OUT = "<sold out>"
     TIME = "9999-12-31T23:59:59Z"
     """The time of the answer, as :data:`LAUNCH_TIME` is written."""
 
@@ -124,6 +125,17 @@ class Nominate(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="e
     because: str
 
 
+class NominatePod(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
+    """Tell kube-scheduler on which node a pod is planned to run, unless another client has told it."""
+
+    pod: str
+    node: str
+    """Empty to withdraw what we have told it."""
+
+    uid: str
+    because: str
+
+
 class Announce(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
     """Tell users what happens to an object, as an Event."""
 
@@ -131,6 +143,7 @@ class Announce(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="e
     type: Literal["Normal", "Warning"] = "Normal"
     reason: str
     message: str
+    annotations: Mapping[str, str] = {}
     same_as: tuple[str, ...] = ()
     """With the reason, what makes two announcements the same; by default the object and the message."""
 
@@ -180,6 +193,7 @@ Effect: TypeAlias = (
     | Launch
     | Terminate
     | Nominate
+    | NominatePod
     | Announce
     | Count
     | Measure
@@ -198,7 +212,11 @@ def filled(effects: Iterable[Effect], facts: Mapping[str, Any]) -> tuple[Effect,
 
 
 def _filled(effect: Effect, facts: Mapping[str, Any]) -> Effect:
-    names = [name for name in ("changes", "status", "message", "because") if name in effect.__struct_fields__]
+    names = [
+        name
+        for name in ("changes", "status", "message", "because", "annotations")
+        if name in effect.__struct_fields__
+    ]
     return msgspec.structs.replace(effect, **{name: _fill(getattr(effect, name), facts) for name in names})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from karpenter.api.labels import DO_NOT_DISRUPT, INSTANCE_TYPE, ZONE
+from karpenter.api.labels import DO_NOT_DISRUPT, INSTANCE_TYPE, SOLD_OUT, ZONE
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.core.effects import Announce, about
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 MAX_ERROR_LENGTH: Final = 300
 """Characters of a provider's error that an Event or condition shows."""
+
+CAPACITY_FAILURE: Final = "InsufficientCapacityError"
+"""The reason of the Event of a NodeClaim whose launch failed for want of capacity."""
 
 _NAMES_SHOWN: Final = 5
 _MINUTE: Final = 60.0
@@ -87,13 +90,14 @@ def no_compatible_types(pool: NodePool, problem: str) -> Announce:
     )
 
 
-def insufficient_capacity(claim: NodeClaim, problem: str) -> Announce:
-    """Return the Event of a NodeClaim whose offerings have no capacity."""
+def insufficient_capacity(claim: NodeClaim, problem: str, sold_out: str = "") -> Announce:
+    """Return the Event of a NodeClaim whose offerings have no capacity; `sold_out` names all of them."""
     return Announce(
         about=about(claim),
         type="Warning",
-        reason="InsufficientCapacityError",
+        reason=CAPACITY_FAILURE,
         message=f"Insufficient capacity, the NodeClaim is deleted: {truncate(problem)}",
+        annotations={SOLD_OUT: sold_out} if sold_out else {},
         same_as=(claim.metadata.uid,),
     )
 

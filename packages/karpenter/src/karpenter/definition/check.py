@@ -9,7 +9,6 @@ next pass; it keeps its pods. The doctor's rules judge the objects that the defi
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -20,13 +19,11 @@ from karpenter.api.labels import (
     NODEPOOL,
     NODEPOOL_HASH,
     ON_DEMAND,
-    ZONE,
 )
 from karpenter.api.manifests import Document
 from karpenter.api.meta import Condition, convert
 from karpenter.api.nodepool import NodePool
 from karpenter.cloud.aws.nodeclass.hash import class_hash
-from karpenter.cloud.catalogs.load import AWS, built_in_names
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import UNDERUTILIZED, Command, KeptNode
 from karpenter.core.disruption.cost import price_of
@@ -58,7 +55,6 @@ ADDED, REMOVED, CHANGED, UNCHANGED = "added", "removed", "changed", "unchanged"
 MOST_STEPS: Final = 100
 """How many passes are made; whatever drifts beyond them is counted and not ordered."""
 
-_ZONE_LETTER: Final = re.compile(r"[a-z]$")
 _SELECTED: Final = {
     "amiSelectorTerms": "AMIDrift",
     "securityGroupSelectorTerms": "SecurityGroupDrift",
@@ -175,18 +171,10 @@ def judged(objects: list[dict[str, Any]]) -> tuple[DoctorFinding, ...]:
     return diagnose(facts).findings
 
 
-def regional(catalog: str, new: list[dict[str, Any]], view: ClusterView | None) -> str:
-    """Return the catalogue of the one region whose zones pools and nodes name, where EC2 is asked for."""
-    if catalog != AWS:
-        return catalog
-    nodes = state_nodes(view) if view is not None else ()
-    zones = {node.labels[ZONE] for node in nodes if ZONE in node.labels}
-    for pool in map(_pool, _of_kind(new, "NodePool")):
-        for each in pool.spec.template.spec.requirements:
-            zones |= set(each.values) if (each.key, each.operator) == (ZONE, "In") else set()
-    regions = {_ZONE_LETTER.sub("", zone) for zone in zones}
-    named = [name for name in built_in_names() if name.removeprefix(f"{AWS}:") in regions]
-    return named[0] if len(regions) == 1 and named else catalog
+def defined_view(new: list[dict[str, Any]], view: ClusterView | None) -> ClusterView:
+    """Return the cluster as it is, with the NodePools of a definition."""
+    pools = {each.name: each for each in map(_pool, _of_kind(new, "NodePool"))}
+    return msgspec.structs.replace(view or ClusterView(), pools=pools)
 
 
 def _of_kind(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:

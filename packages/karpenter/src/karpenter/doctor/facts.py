@@ -232,6 +232,13 @@ class TerraformBlock(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.type}.{self.name}"
 
 
+class KindDenied(Exception):  # noqa: N818  reads as what happened
+    """A rule looks at a kind that may not be read."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"{kind} may not be read in the cluster")
+
+
 class DoctorFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is known."""
 
@@ -256,8 +263,20 @@ class DoctorFacts(msgspec.Struct, frozen=True, kw_only=True):
     unread: dict[str, str] = {}
     """Why a source that was asked for could not be read, by its name."""
 
+    denied: dict[str, str] = {}
+    """Which kinds of the cluster may not be read, by name, and what the API server said."""
+
     def of_kind(self, *kinds: str) -> Iterator[Document]:
+        """
+        Yield the objects of these kinds.
+
+        Raises:
+            KindDenied: after those that are known, where the cluster may have others that may not be read.
+        """
         yield from (each for each in self.objects or () if each.plain.get("kind") in kinds)
+        for kind in kinds:
+            if kind in self.denied:
+                raise KindDenied(kind)
 
     def pools(self) -> Iterator[Document]:
         """Yield the NodePools of version 1."""

@@ -3,7 +3,7 @@ Facts from files and from a live cluster.
 
 Files hold Kubernetes objects, values of the chart, IAM policies, and the objects of GitOps tools that state a
 chart. A live cluster is read once, kind by kind; a kind that it does not serve has no objects, and one that
-may not be read is named, so that the rules about it say nothing wrong. The last lines of the logs of the
+may not be read is named, so that the rules that need it are not checked. The last lines of the logs of the
 operator's pods are read, too. Nothing is changed.
 """
 
@@ -27,11 +27,12 @@ from karpenter.doctor.facts import (
     mapping_at,
     number_at,
 )
-from karpenter.kube.errors import Forbidden, NotFound, StatusError
-from karpenter.kube.rest import Selection, Untyped, untyped
+from karpenter.kube.errors import Forbidden, StatusError
+from karpenter.kube.rest import Selection, Target, untyped
+from karpenter.session.access import ask_for_each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from karpenter.kube.client import Client
 
@@ -92,7 +93,13 @@ class Gathered(NamedTuple):
     unreadable: tuple[UnreadableText, ...] = ()
     kubernetes: str | None = None
     unread: tuple[str, ...] = ()
-    """Which kinds of a cluster could not be read, and why."""
+    """What else of a cluster could not be read, and why."""
+
+    denied: Mapping[str, str] = {}
+    """Which kinds of a cluster may not be read, by name, and what the API server said."""
+
+    role: str = ""
+    """The commands by which an administrator lets them be read."""
 
     logs: tuple[LogText, ...] = ()
 
@@ -243,28 +250,38 @@ async def read_cluster(client: Client, *, lines: int = LOG_LINES) -> Gathered:
         KubeError: the cluster does not answer.
     """
     version = await client.server_version()
-    objects: list[Document] = []
+    aws_auth = Selection(namespace="kube-system", fields="metadata.name=aws-auth")
+    selected: dict[Target[Any], Selection] = {
+        _CONFIG_MAPS: aws_auth,
+        _SECRETS: Selection(labels=f"owner=helm,name={_CHART}"),
+        _PODS: Selection(labels=_OPERATOR),
+    }
+
+    async def listed(kind: Target[Any]) -> list[Document]:
+        page = await client.list(kind, selected.get(kind, Selection()))
+        plain = [{"apiVersion": kind.api_version, "kind": kind.kind, **each} for each in page.items]
+        return [Document(LIVE, _without_managed(each)) for each in plain]
+
+    found = await ask_for_each(client, (*KINDS, *selected), listed)
     unread: list[str] = []
-    for kind in KINDS:
-        objects += await _listed(client, kind, Selection(), unread)
-    named = Selection(namespace="kube-system", fields="metadata.name=aws-auth")
-    objects += await _listed(client, _CONFIG_MAPS, named, unread)
-    secrets = await _listed(client, _SECRETS, Selection(labels=f"owner=helm,name={_CHART}"), unread)
+    secrets, pods = found.answers.pop(_SECRETS.kind, []), found.answers.pop(_PODS.kind, [])
+    objects = [each for documents in found.answers.values() for each in documents]
     charts = [chart for each in secrets if (chart := release_of(each.plain)) is not None]
-    logs = await _logs(client, lines, unread) if lines else ()
+    logs = await _logs(client, pods, lines, unread) if lines else ()
     return Gathered(
         tuple(objects),
         (*charts, *charts_of(objects)),
         kubernetes=version,
         unread=tuple(unread),
+        denied={kind: str(error) for kind, error in found.denied.items()},
+        role=found.role,
         logs=tuple(logs),
     )
 
 
-async def _logs(client: Client, lines: int, unread: list[str]) -> list[LogText]:
+async def _logs(client: Client, pods: list[Document], lines: int, unread: list[str]) -> list[LogText]:
     """Return the last lines of the operator's pods; of one that was started again, also those before."""
     found: list[LogText] = []
-    pods = await _listed(client, _PODS, Selection(labels=_OPERATOR), unread)
     for pod in [each.plain for each in pods][:_MOST_PODS]:
         meta = mapping_at(pod, "metadata")
         name, namespace = str(meta.get("name", "")), str(meta.get("namespace", ""))
@@ -285,18 +302,6 @@ async def _logs(client: Client, lines: int, unread: list[str]) -> list[LogText]:
             else:
                 found.append(LogText(source=source, text=text))
     return found
-
-
-async def _listed(client: Client, kind: Untyped, selection: Selection, unread: list[str]) -> list[Document]:
-    try:
-        page = await client.list(kind, selection)
-    except NotFound:
-        return []  # the cluster does not serve it, so there is none
-    except Forbidden as error:
-        unread.append(f"{kind.kind}: {error}")
-        return []
-    found = [{"apiVersion": kind.api_version, "kind": kind.kind, **each} for each in page.items]
-    return [Document(LIVE, _without_managed(each)) for each in found]
 
 
 def _without_managed(plain: Plain) -> Plain:

@@ -83,21 +83,15 @@ def zones_in(region: str) -> frozenset[str]:
     return frozenset(found.zones) if found is not None else frozenset()
 
 
-def region_of(zone: str) -> str:
-    """Return the region that a zone is named after; empty where there is no such region."""
-    # us-west-2a lies in us-west-2, and so does the local zone us-west-2-lax-1a.
-    # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-regions-availability-zones.html
-    return max((each for each in load_data().regions if zone.startswith(each)), key=len, default="")
-
-
-def matching_types(requirements: list[dict[str, Any]]) -> int:
-    """Return how many instance types meet all requirements that are about types."""
-    return sum(1 for _ in matching_labels(requirements))
+def some_type_meets(requirements: list[dict[str, Any]]) -> bool:
+    """Return whether any instance type meets all requirements that are about types."""
+    return next(matching_labels(requirements), None) is not None
 
 
 def matching_labels(requirements: list[dict[str, Any]]) -> Iterator[dict[str, tuple[str, ...]]]:
     """Yield the labels of the instance types that meet all requirements that are about types."""
-    mine = [each for each in requirements if str(each.get("key")) in _about_types()]
+    known = _about_types()
+    mine = [each for each in requirements if str(each.get("key")) in known]
     yield from (labels for labels in type_table() if all(_meets(labels, each) for each in mine))
 
 

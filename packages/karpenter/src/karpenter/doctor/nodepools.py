@@ -6,21 +6,15 @@ What a cluster would refuse outright is found by the rules of ``karpenter valida
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from karpenter.api.ec2nodeclass import AL2023, EC2NodeClassSpec
 from karpenter.api.labels import ZONE
 from karpenter.api.validation.documents import Finding, check_document, refusal
-from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData, Bootstrap
-from karpenter.cloud.aws.amifamily.bootstrap.nodeadm import script_problem
-from karpenter.cloud.aws.amifamily.bootstrap.userdata import render_user_data
-from karpenter.cloud.aws.amifamily.family import family_of
+from karpenter.cloud.catalogs.ec2.data import region_of_zone
 from karpenter.doctor.facts import (
     DoctorFacts,
+    KindDenied,
     Plain,
     at,
     list_at,
@@ -28,10 +22,10 @@ from karpenter.doctor.facts import (
     parse_version,
     spelled,
     text_at,
-    texts_at,
 )
-from karpenter.doctor.labels import matching_types, region_of, value_problem, zones_in
+from karpenter.doctor.labels import zones_in
 from karpenter.doctor.network import zones_of
+from karpenter.doctor.objects import EC2_GROUP, OBJECT_RULES, REQUIREMENTS, buys_from_ec2
 from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorRule, Symptom, listed, on
 
 if TYPE_CHECKING:
@@ -43,10 +37,7 @@ if TYPE_CHECKING:
 # https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html
 LAST_AL2: Final = (1, 32)
 
-EC2_GROUP: Final = "karpenter.k8s.aws"
-REQUIREMENTS: Final = "spec.template.spec.requirements"
 _OURS: Final = frozenset({"karpenter.sh", EC2_GROUP})
-_PLACEHOLDER: Final = re.compile(r"\$\{?[A-Za-z_][A-Za-z_0-9]*\}?|<<.+?>>|<[a-z][a-z-]*>")
 
 
 def _invalid_object(facts: DoctorFacts) -> Iterator[Symptom]:
@@ -64,24 +55,25 @@ def _unreadable(facts: DoctorFacts) -> Iterator[Symptom]:
         yield Symptom(subject=each.source, message=each.problem, severity="" if each.broken else INFO)
 
 
-def _placeholder(facts: DoctorFacts) -> Iterator[Symptom]:
-    for each in (*facts.pools(), *facts.classes()):
-        spec = {key: value for key, value in mapping_at(each.plain, "spec").items() if key != "userData"}
-        for field, text in _texts(spec, "spec"):
-            found = _PLACEHOLDER.search(text)
-            if found:
-                yield on(each, f"{text!r} has a placeholder that was not filled in", field=field)
+def of_objects(name: str) -> DoctorRule:
+    """Return a rule about single objects as one about all of them."""
+    rule = next(each for each in OBJECT_RULES if each.id == name)
 
+    def check(facts: DoctorFacts) -> Iterator[Symptom]:
+        for each in (*facts.pools(), *facts.classes()):
+            if each.identity[1] in rule.kinds:
+                yield from rule.check(each)
 
-def _texts(plain: Any, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(plain, dict):
-        for key, value in plain.items():
-            yield from _texts(value, f"{path}.{key}")
-    elif isinstance(plain, list):
-        for number, value in enumerate(plain):
-            yield from _texts(value, f"{path}[{number}]")
-    elif isinstance(plain, str):
-        yield path, plain
+    return DoctorRule(
+        id=rule.id,
+        severity=rule.severity,
+        title=rule.title,
+        fix=rule.fix,
+        why=rule.why,
+        check=check,
+        needs=("objects",),
+        link=rule.link,
+    )
 
 
 def _limits(facts: DoctorFacts) -> Iterator[Symptom]:
@@ -90,46 +82,15 @@ def _limits(facts: DoctorFacts) -> Iterator[Symptom]:
             yield on(pool, "nothing bounds what this pool may buy", field="spec.limits")
 
 
-def _requirements(pool: Document) -> list[dict[str, Any]]:
-    return list_at(pool.plain, REQUIREMENTS)
-
-
 def ec2_pools(facts: DoctorFacts) -> Iterator[Document]:
     """Yield the pools that buy from EC2."""
-    for pool in facts.pools():
-        if at(pool.plain, "spec.template.spec.nodeClassRef.group", EC2_GROUP) == EC2_GROUP:
-            yield pool
-
-
-def _label_value(facts: DoctorFacts) -> Iterator[Symptom]:
-    for pool in ec2_pools(facts):
-        for number, each in enumerate(_requirements(pool)):
-            yield from wrong_values(pool, each, f"{REQUIREMENTS}[{number}].values")
-
-
-def wrong_values(document: Document, requirement: dict[str, Any], field: str) -> Iterator[Symptom]:
-    key, operator = text_at(requirement, "key"), text_at(requirement, "operator")
-    values = texts_at(requirement, "values")
-    if operator not in {"In", "NotIn"}:
-        return
-    problems = [found for value in values if (found := value_problem(key, value)) is not None]
-    for each in problems:
-        nothing_left = operator == "In" and len(problems) == len(values)
-        meant = f"; did you mean {each.meant!r}?" if each.meant else ""
-        effect = "so that nothing matches" if nothing_left else "so that it has no effect"
-        yield on(
-            document,
-            f"{key} is never {each.value!r}, {effect}{meant}",
-            field=field,
-            fix=f"write {each.meant}" if each.meant else "leave it out; karpenter catalog lists the types",
-            severity=ERROR if nothing_left and each.certain else WARNING,
-        )
+    return filter(buys_from_ec2, facts.pools())
 
 
 def _zone_unknown(facts: DoctorFacts) -> Iterator[Symptom]:
     for pool in ec2_pools(facts):
         named = sorted(zones_of(pool))
-        regions = {region_of(zone) for zone in named} - {""}
+        regions = {region_of_zone(zone) for zone in named} - {""}
         region = facts.region or (regions.pop() if len(regions) == 1 else "")
         known = set(facts.aws.zones or ()) or zones_in(region)
         # Local zones and wavelength zones are opted into, and only the account knows them.
@@ -149,16 +110,7 @@ def _zone_unknown(facts: DoctorFacts) -> Iterator[Symptom]:
 
 def _is_local(zone: str) -> bool:
     """Return whether a zone is named as a local zone or a wavelength zone, such as us-west-2-lax-1a."""
-    return zone.removeprefix(region_of(zone)).startswith("-")
-
-
-def _empty(facts: DoctorFacts) -> Iterator[Symptom]:
-    for pool in ec2_pools(facts):
-        requirements = _requirements(pool)
-        if any(True for each in requirements for _ in wrong_values(pool, each, "")):
-            continue  # said already
-        if not matching_types(requirements):
-            yield on(pool, "no instance type of EC2 meets all of them", field=REQUIREMENTS)
+    return zone.removeprefix(region_of_zone(zone)).startswith("-")
 
 
 def _class_missing(facts: DoctorFacts) -> Iterator[Symptom]:
@@ -170,6 +122,8 @@ def _class_missing(facts: DoctorFacts) -> Iterator[Symptom]:
         found = mapping_at(pool.plain, "spec.template.spec.nodeClassRef")
         wanted = tuple(text_at(found, key) for key in ("group", "kind", "name"))
         if all(wanted) and wanted not in there:
+            if wanted[1] in facts.denied:
+                raise KindDenied(wanted[1])
             yield on(
                 pool,
                 f"{wanted[1]} {wanted[2]} is not {'there' if facts.live else 'among the manifests'}",
@@ -196,44 +150,6 @@ def _pinned(facts: DoctorFacts) -> Iterator[Symptom]:
         if pinned:
             message = f"{listed(pinned)}: an id is of one region, one version of Kubernetes and one release"
             yield on(each, message, field="spec.amiSelectorTerms")
-
-
-def _specs(facts: DoctorFacts) -> Iterator[tuple[Document, EC2NodeClassSpec]]:
-    for each in facts.classes():
-        try:
-            yield each, msgspec.convert(each.plain.get("spec"), EC2NodeClassSpec)
-        except msgspec.ValidationError:
-            continue  # invalid-object says so
-
-
-def _user_data_script(facts: DoctorFacts) -> Iterator[Symptom]:
-    for each, spec in _specs(facts):
-        if spec.family != AL2023:
-            continue
-        try:
-            problem = script_problem(spec.user_data or "")
-        except BadUserData:
-            continue  # user-data says so
-        if problem:
-            yield on(each, problem, field="spec.userData")
-
-
-def _user_data(facts: DoctorFacts) -> Iterator[Symptom]:
-    for each, spec in _specs(facts):
-        node = Bootstrap(cluster="c", endpoint="https://c", ca_bundle="", custom=spec.user_data or "")
-        try:
-            render_user_data(family_of(spec.family), node)
-        except BadUserData as error:
-            yield on(each, str(error), field="spec.userData")
-
-
-def _zero_budget(facts: DoctorFacts) -> Iterator[Symptom]:
-    for pool in facts.pools():
-        for number, each in enumerate(list_at(pool.plain, "spec.disruption.budgets")):
-            always = not each.get("schedule") and not each.get("reasons")
-            if always and str(each.get("nodes")) in {"0", "0%"}:
-                message = "is 0 at all times: nodes never drift, consolidate or get new images"
-                yield on(pool, message, field=f"spec.disruption.budgets[{number}].nodes")
 
 
 def _not_ready(facts: DoctorFacts) -> Iterator[Symptom]:
@@ -294,15 +210,7 @@ RULES: Final = (
         check=_unreadable,
         needs=("objects",),
     ),
-    DoctorRule(
-        id="placeholder",
-        severity=ERROR,
-        title="A manifest still has a placeholder in it.",
-        fix="fill it in; a heredoc without quotes around EOF lets the shell do so",
-        why="The text is taken as it is, and no role, tag or subnet is called that.",
-        check=_placeholder,
-        needs=("objects",),
-    ),
+    of_objects("placeholder"),
     DoctorRule(
         id="nodepool-limits",
         severity=WARNING,
@@ -313,16 +221,7 @@ RULES: Final = (
         needs=("objects",),
         link="https://karpenter.sh/docs/concepts/nodepools/#speclimits",
     ),
-    DoctorRule(
-        id="label-value",
-        severity=ERROR,
-        title="A NodePool asks for a label value that no node has.",
-        fix="write the value as nodes carry it; most are lower case",
-        why="The requirement matches nothing (In), or excludes nothing (NotIn).",
-        check=_label_value,
-        needs=("objects",),
-        link="https://karpenter.sh/docs/reference/instance-types/",
-    ),
+    of_objects("label-value"),
     DoctorRule(
         id="zone-unknown",
         severity=ERROR,
@@ -332,15 +231,7 @@ RULES: Final = (
         check=_zone_unknown,
         needs=("objects",),
     ),
-    DoctorRule(
-        id="nodepool-empty",
-        severity=ERROR,
-        title="No instance type meets all requirements of a NodePool.",
-        fix="karpenter plan --catalog aws -f FILE says which requirement excludes what",
-        why="The pool is accepted and launches nothing.",
-        check=_empty,
-        needs=("objects",),
-    ),
+    of_objects("nodepool-empty"),
     DoctorRule(
         id="nodeclass-missing",
         severity=ERROR,
@@ -370,36 +261,9 @@ RULES: Final = (
         needs=("objects",),
         link="https://karpenter.sh/docs/tasks/managing-amis/",
     ),
-    DoctorRule(
-        id="user-data",
-        severity=ERROR,
-        title="The user data of an EC2NodeClass cannot be merged with what its image family needs.",
-        fix="write it as the family reads it: TOML for Bottlerocket, a script or a MIME archive else",
-        why="The class does not become ready, and nothing is launched for it.",
-        check=_user_data,
-        needs=("objects",),
-        link="https://karpenter.sh/docs/concepts/nodeclasses/#specuserdata",
-    ),
-    DoctorRule(
-        id="user-data-script",
-        severity=WARNING,
-        title="The user data of an EC2NodeClass is no NodeConfig, and no script that can run.",
-        fix="put the YAML of the NodeConfig right, or begin a script with #!/bin/bash",
-        why="Karpenter runs what is no NodeConfig as a script; nodes start without what it was to set.",
-        check=_user_data_script,
-        needs=("objects",),
-        link="https://karpenter.sh/docs/concepts/nodeclasses/#specuserdata",
-    ),
-    DoctorRule(
-        id="budget-zero",
-        severity=WARNING,
-        title="A NodePool allows no disruption, ever.",
-        fix="give the budget a schedule and a duration",
-        why="Nodes never get new images and are never consolidated; only expiry and interruptions end them.",
-        check=_zero_budget,
-        needs=("objects",),
-        link="https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets",
-    ),
+    of_objects("user-data"),
+    of_objects("user-data-script"),
+    of_objects("budget-zero"),
     DoctorRule(
         id="not-ready",
         severity=ERROR,

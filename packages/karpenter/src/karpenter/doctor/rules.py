@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.doctor import identity, installation, logs, network, nodepools, quotas, terraform, workloads
-from karpenter.doctor.facts import DoctorFacts, operator_of
+from karpenter.doctor.facts import DoctorFacts, KindDenied, operator_of
 from karpenter.doctor.rule import SEVERITIES, DoctorFinding, DoctorRule
 
 if TYPE_CHECKING:
@@ -70,11 +70,14 @@ def diagnose(facts: DoctorFacts, *, ignore: Collection[str] = ()) -> Diagnosis:
     skipped: dict[str, list[str]] = {}
     rules = [rule for rule in RULES if rule.id not in ignore]
     for rule in rules:
-        reason = _missing(facts, rule)
+        try:
+            reason = _missing(facts, rule)
+            if not reason:
+                findings.extend(_findings(facts, rule))  # what was found before a kind is missed stays
+        except KindDenied as denied:
+            reason = str(denied)
         if reason:
             skipped.setdefault(reason, []).append(rule.id)
-        else:
-            findings += _findings(facts, rule)
     findings.sort(key=lambda each: SEVERITIES.index(each.severity))
     return Diagnosis(
         findings=tuple(dict.fromkeys(findings)),

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.labels import DO_NOT_DISRUPT, ZONE
 from karpenter.api.meta import InvalidObject, LabelSelector, convert
+from karpenter.cloud.catalogs.ec2.data import region_of_zone
 from karpenter.convert.labels import PROVISIONER_NAME, RENAMED_ANNOTATIONS, RENAMED_LABELS
 from karpenter.core.model.selectors import SelectorError, parse_selector
 from karpenter.doctor.facts import DoctorFacts, Plain, at, list_at, mapping_at, number_at, text_at, texts_at
 from karpenter.doctor.installation import tolerates
-from karpenter.doctor.labels import region_of, selecting_requirements, zones_in
+from karpenter.doctor.labels import selecting_requirements, zones_in
 from karpenter.doctor.network import zones_of
-from karpenter.doctor.nodepools import ec2_pools, wrong_values
+from karpenter.doctor.nodepools import ec2_pools
+from karpenter.doctor.objects import wrong_values
 from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorRule, Symptom, listed, on
 
 if TYPE_CHECKING:
@@ -238,7 +240,7 @@ def _selector_zone(facts: DoctorFacts) -> Iterator[Symptom]:
             values = texts_at(requirement, "values")
             if requirement.get("key") != ZONE or requirement.get("operator") != "In":
                 continue
-            zones = known or set().union(*(zones_in(region_of(value)) for value in values))
+            zones = known or set().union(*(zones_in(region_of_zone(value)) for value in values))
             lost = [value for value in values if value not in zones]
             if values and lost == values:
                 message = f"there is no zone {listed(lost)}"

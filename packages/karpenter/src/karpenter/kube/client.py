@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from random import Random
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 import structlog
@@ -197,6 +197,9 @@ class _VersionInfo(msgspec.Struct, frozen=True):
     minor: str
 
 
+_VERSION: Final = Request(method="GET", path="/version", headers=(("accept", "application/json"),))
+
+
 class Client:
     """Talks to one API server as one field manager."""
 
@@ -235,13 +238,13 @@ class Client:
         """The host and port of the server; empty for a server in this process."""
         return getattr(self._transport, "host", "")
 
-    def with_bucket(self, bucket: TokenBucket) -> "Client":
-        """Return a client of the same server with a rate limit of its own."""
+    def with_bucket(self, bucket: TokenBucket, *, manager: str = "") -> "Client":
+        """Return a client of the same server with a rate limit of its own, and a field manager if given."""
         return Client(
             self._transport,
             chance=self._chance,
             bucket=bucket,
-            manager=self._manager,
+            manager=manager or self._manager,
             timeout=self._timeout,
             attempts=self._attempts,
             backoff=self._backoff,
@@ -476,9 +479,22 @@ class Client:
             await asyncio.sleep(wait)
             attempt += 1
 
+    async def ping(self, *, within: float) -> None:
+        """
+        Ask the server for its version, once.
+
+        Raises:
+            KubeError: no answer came within so many seconds, or it refuses.
+        """
+        try:
+            async with asyncio.timeout(within):
+                await self._send_once(_VERSION)
+        except TimeoutError:
+            raise Unreachable(f"no answer within {within:g} s", request=_VERSION) from None
+
     async def server_version(self) -> str:
         """Return the Kubernetes version of the API server, such as ``1.33``."""
-        request = Request(method="GET", path="/version", headers=(("accept", "application/json"),))
+        request = _VERSION
         response = await self.send(request)
         try:
             found = msgspec.json.decode(response.body, type=_VersionInfo)

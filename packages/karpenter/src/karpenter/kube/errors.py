@@ -60,6 +60,9 @@ class Status(msgspec.Struct, frozen=True):
 class KubeError(Exception):
     """Anything that went wrong between us and an API server."""
 
+    hint: str = ""
+    """What helps, where that is known."""
+
 
 class NotConfigured(KubeError):  # noqa: N818  the tree reads as words
     """There is no cluster to talk to, or what describes it is wrong."""

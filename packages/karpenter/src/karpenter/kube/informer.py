@@ -484,6 +484,9 @@ class Informer(Generic[H]):
         self.problem = ""
         """Why the copy may be out of date; empty while the server answers."""
 
+        self.lost_at: float | None = None
+        """When the server stopped to answer, by the clock of the event loop; None while it answers."""
+
     @property
     def store(self) -> IndexedStore[H]:
         """The objects; read only."""
@@ -548,7 +551,7 @@ class Informer(Generic[H]):
                     known=self._cache.written,
                 ) as events,
             ):
-                self.problem = ""
+                self.problem, self.lost_at = "", None
                 async for event in events:
                     # Every event would set a timer, so the idle timeout is prolonged once a second.
                     if self._silence is not None and loop.time() >= last_line + PROLONG_EVERY:
@@ -603,6 +606,8 @@ class Informer(Generic[H]):
         if isinstance(error, UndecodableResponse | StaleObject):
             self._must_list = True  # what the stream said of an object is lost
         self.problem = str(error)
+        if self.lost_at is None:
+            self.lost_at = asyncio.get_running_loop().time()
         wait = max(retry_after_of(error), self._backoff.delay(self._failures, self._chance))
         self._log.warning("informer.failed", error=str(error), failures=self._failures, wait=round(wait, 3))
         await asyncio.sleep(wait)

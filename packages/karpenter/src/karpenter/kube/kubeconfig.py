@@ -278,9 +278,7 @@ def _check_proxy(proxy: str, *, server_name: str) -> None:
     if scheme not in _SOCKS:
         raise NotConfigured(f"the proxy {proxy} cannot be used: only http, https and socks5 proxies can")
     if find_spec("aiohttp_socks") is None:
-        raise NotConfigured(
-            f"the proxy {proxy} cannot be used yet: SOCKS needs pip install 'karpenter[socks]'"
-        )
+        raise NotConfigured(f"the proxy {proxy} cannot be used yet: SOCKS needs pip install aiohttp-socks")
     if server_name:
         raise NotConfigured(f"the proxy {proxy} cannot be used with tls-server-name: use an http proxy")
 

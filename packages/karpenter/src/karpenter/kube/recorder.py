@@ -56,6 +56,7 @@ class RecordedEvent(msgspec.Struct, frozen=True, kw_only=True):
     type: Literal["Normal", "Warning"]
     reason: str
     message: str
+    annotations: Mapping[str, str] = {}
     same_as: tuple[str, ...] = ()
     """The dedupe values beside the reason; by default the object and the message."""
 
@@ -195,7 +196,11 @@ class Recorder:
         return {
             # Events about cluster-scoped objects, such as Nodes, are in the namespace default:
             # https://github.com/kubernetes/client-go/blob/master/tools/record/event.go
-            "metadata": {"name": f"{about.name}.{unique:x}", "namespace": about.namespace or "default"},
+            "metadata": {
+                "name": f"{about.name}.{unique:x}",
+                "namespace": about.namespace or "default",
+                **({"annotations": dict(occurrence.annotations)} if occurrence.annotations else {}),
+            },
             "involvedObject": to_plain(about),
             "type": occurrence.type,
             "reason": occurrence.reason,

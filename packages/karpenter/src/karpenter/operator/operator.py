@@ -31,16 +31,17 @@ from karpenter.cloud.cloudprovider import (
     HasControllers,
     Interruptible,
     NodeClassKind,
+    ObjectController,
     SingletonController,
 )
 from karpenter.cloud.metrics import MeasuredProvider
-from karpenter.controllers import informer
 from karpenter.controllers.capacitybuffer import CapacityBufferController
 from karpenter.controllers.controller import (
     ClusterStateMetrics,
     Controller,
     Executor,
     InlineExecutor,
+    ObjectReconciler,
     PoolCatalogs,
     ProviderReconciler,
     ProviderSingleton,
@@ -77,15 +78,18 @@ from karpenter.controllers.nodeclaim import (
 )
 from karpenter.controllers.nodeoverlay import NodeOverlayController
 from karpenter.controllers.nodepool import NodePoolController, NodePoolCounter, RegistrationOutcomes
+from karpenter.controllers.nomination import PodNominator, nominates
 from karpenter.controllers.perform import Performer
 from karpenter.controllers.provisioner import Provisioner
 from karpenter.controllers.static import StaticDeprovisioning, StaticProvisioning
-from karpenter.core.provisioning.provisioner import nomination_period
+from karpenter.core.provisioning.nomination import nomination_period
 from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
+from karpenter.core.state.pod import NOMINATION_MANAGER
 from karpenter.kube.client import Client, Kind
 from karpenter.kube.errors import KubeError
 from karpenter.kube.recorder import Recorder
 from karpenter.kube.rest import Request, untyped
+from karpenter.operator.kinds import watched_kinds
 from karpenter.operator.options import (
     COMMON,
     EVICTION,
@@ -104,7 +108,7 @@ from karpenter.shadow.perform import ShadowClient, ShadowPerformer
 from karpenter.telemetry.metrics import Metrics, ProviderLabels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from types import TracebackType
 
     from karpenter.api.meta import Resource
@@ -286,7 +290,7 @@ class Operator:
         self.watches = Watches(
             parts.client,
             self.store if self.shadow is None else self.shadow.real,
-            kinds=self._kinds(),
+            kinds=watched_kinds(self.parts.settings),
             classes=await class_targets(parts.client, parts.cloud.node_classes),
             chance=parts.chance,
         )
@@ -301,7 +305,19 @@ class Operator:
             clock=parts.clock,
             evictions=self.evictions,
             outcomes=self.outcomes,
+            # Their writes do not delay others; the name tells what we have nominated from what others have.
+            nominations=parts.client.with_bucket(self._nomination_bucket(), manager=NOMINATION_MANAGER),
         )
+        nominations: WorkQueue[str] = WorkQueue(backoff=_POD_RETRIES)
+        self.nominator = PodNominator(
+            nominations,
+            self.store,
+            self.performer,
+            parts.clock,
+            self.metrics,
+            on=self.shadow is None and await nominates(parts.settings.nominate_pods, parts.client),
+        )
+        self._register(self.nominator, workers=COMMON.at(parts.settings.cpu_requests), queue=nominations)
         if self.flight is not None:
             self.performer.subscribe(self.flight.done)
         self._make_controllers()
@@ -325,10 +341,15 @@ class Operator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._supervisor.stop()
+        await self.nominator.close()
         if self.shadow is not None:
             self.shadow.close()
         if self.flight is not None:
             self.flight.close()
+
+    def _nomination_bucket(self) -> TokenBucket:
+        settings = self.parts.settings
+        return TokenBucket(rate=settings.kube_client_qps, burst=settings.kube_client_burst)
 
     def _begin_shadow(self) -> None:
         """Begin to follow the real cluster, where this is a shadow."""
@@ -352,20 +373,6 @@ class Operator:
         """The names of the tasks that run."""
         return self._supervisor.running
 
-    def _kinds(self) -> Iterable[type[Resource]]:
-        settings = self.parts.settings
-        yield from informer.ALWAYS
-        if settings.scheduler_config:
-            yield from informer.FOR_SPREAD
-        if not settings.ignore_dra_requests:
-            yield from informer.FOR_DEVICES
-        if settings.gate("CapacityBuffer"):
-            yield from informer.FOR_BUFFERS
-        if settings.gate("NodeOverlay"):
-            yield from informer.FOR_OVERLAYS
-        if settings.surge_before_evict:
-            yield from informer.FOR_SURGE
-
     def _make_controllers(self) -> None:
         assert self.watches is not None
         parts, store, performer, clock = self.parts, self.store, self.performer, self.parts.clock
@@ -379,8 +386,9 @@ class Operator:
             settings=provisioning_settings(parts.settings),
             window=self._window,
             deciding=self.deciding,
+            nominator=self.nominator,
         )
-        store.subscribe(self.provisioner.hear)
+        store.subscribe(self.provisioner.hear, self.provisioner.kinds)
         savings = SavingsMetrics(store, self.metrics, self.catalogs)
         self.disruption_queue = DisruptionQueue(
             store=store,
@@ -390,6 +398,7 @@ class Operator:
             savings=savings,
             rules=ALL_LABEL_RULES,
             nominated_for=nomination_period(parts.settings.batch_max_duration),
+            nominator=self.nominator,
         )
         self.disruption = DisruptionController(
             store=store,
@@ -414,33 +423,26 @@ class Operator:
         cores, reader = parts.settings.cpu_requests, self._client
         common = COMMON.at(cores)
         claims = NodeClaimLifecycle(
-            store, performer, parts.cloud, reader, clock, devices=not parts.settings.ignore_dra_requests
+            store,
+            performer,
+            parts.cloud,
+            reader,
+            clock,
+            devices=not parts.settings.ignore_dra_requests,
+            nominator=self.nominator,
         )
-        self._register(
-            Controller(claims, workers=LIFECYCLE.at(cores), backoff=_CLAIM_RETRIES),
-            claims.wakes,
-            claims.kinds,
-        )
+        self._register(claims, workers=LIFECYCLE.at(cores), queue=WorkQueue(backoff=_CLAIM_RETRIES))
         nodes = NodeTermination(store, performer, self.cloud, reader, clock)
+        self._register(nodes, workers=TERMINATION.at(cores), queue=WorkQueue(backoff=_POD_RETRIES))
         self._register(
-            Controller(nodes, workers=TERMINATION.at(cores), backoff=_POD_RETRIES), nodes.wakes, nodes.kinds
+            NodeClaimDisruption(store, performer, self.cloud, self.catalogs, clock), workers=common
         )
-        disruption_conditions = NodeClaimDisruption(store, performer, self.cloud, self.catalogs, clock)
-        self._register(
-            Controller(disruption_conditions, workers=common),
-            disruption_conditions.wakes,
-            disruption_conditions.kinds,
-        )
-        expiration = Expiration(store, performer, clock)
-        self._register(Controller(expiration, workers=1), expiration.wakes, expiration.kinds)
-        consistency = NodeClaimConsistency(store, performer, clock)
-        self._register(Controller(consistency, workers=common), consistency.wakes, consistency.kinds)
-        events = PodEvents(store, performer, clock)
-        self._register(Controller(events, workers=1), events.wakes, events.kinds)
-        do_not_disrupt = DoNotDisruptController(store, performer, clock)
-        self._register(Controller(do_not_disrupt, workers=common), do_not_disrupt.wakes)
+        self._register(Expiration(store, performer, clock), workers=1)
+        self._register(NodeClaimConsistency(store, performer, clock), workers=common)
+        self._register(PodEvents(store, performer, clock), workers=1)
+        self._register(DoNotDisruptController(store, performer, clock), workers=common)
         pools = NodePoolController(self.outcomes, store, performer, clock, ALL_LABEL_RULES)
-        self._register(Controller(pools, workers=common, queue=self.outcomes.queue), pools.wakes)
+        self._register(pools, workers=common, queue=self.outcomes.queue)
         self._singletons += [
             NodePoolCounter(store, performer),
             GarbageCollection(store, performer, self.cloud),
@@ -454,13 +456,15 @@ class Operator:
             ).run
         self._tasks |= {"provisioner": self.provisioner.run, "provisioner.remind": self.provisioner.remind}
         eviction = EvictionController(self.evictions, store, reader, performer, clock)
-        self._register(Controller(eviction, workers=EVICTION.at(cores), queue=self.evictions.queue), None)
+        self._add(Controller(eviction, workers=EVICTION.at(cores), queue=self.evictions.queue))
 
     def _make_metrics(self) -> None:
         """Create the metrics controllers; most of them can be disabled by a setting."""
         parts, store, metrics, clock = self.parts, self.store, self.metrics, self.parts.clock
         parts.client.listener = client_request_metrics(metrics, parts.client.host)
-        state = ClusterStateMetrics(store, metrics, clock, self.provisioner)
+        assert self.watches is not None
+        watches = self.watches
+        state = ClusterStateMetrics(store, metrics, clock, self.provisioner, lambda: watches.lost_at)
         store.subscribe(state.hear)
         if parts.settings.disable_cluster_state_observability:
             return
@@ -489,47 +493,53 @@ class Operator:
         gate, policies = parts.settings.gate, parts.cloud.repair_policies
         if gate("NodeRepair") and policies:
             repair = NodeHealth(store, performer, self._client, clock, policies)
-            self._register(Controller(repair, workers=COMMON.at(parts.settings.cpu_requests)), repair.wakes)
+            self._register(repair, workers=COMMON.at(parts.settings.cpu_requests))
         if gate("StaticCapacity"):
-            static_provisioning = StaticProvisioning(store, performer, ALL_LABEL_RULES, self.deciding)
-            self._register(Controller(static_provisioning), static_provisioning.wakes)
-            static_deprovisioning = StaticDeprovisioning(store, performer, clock, self.deciding)
-            self._register(Controller(static_deprovisioning), static_deprovisioning.wakes)
+            self._register(StaticProvisioning(store, performer, ALL_LABEL_RULES, self.deciding))
+            self._register(StaticDeprovisioning(store, performer, clock, self.deciding))
         if gate("NodeOverlay"):
-            overlays = NodeOverlayController(store, performer, self.catalogs, clock)
-            self._register(Controller(overlays, workers=1), overlays.wakes)
+            self._register(NodeOverlayController(store, performer, self.catalogs, clock), workers=1)
         if gate("CapacityBuffer"):
             queue: WorkQueue[str] = WorkQueue(backoff=_CLAIM_RETRIES)
             buffers = CapacityBufferController(queue, store, performer, self.provisioner, clock)
             self.provisioner.subscribe(buffers.decided)
-            self._register(Controller(buffers, queue=queue), buffers.wakes)
+            self._register(buffers, queue=queue)
 
     def _add_provider_controllers(self) -> None:
         cloud = self._provider
         if not isinstance(cloud, HasControllers):
             return
         for controller in cloud.controllers(ControllerContext(view=self.store.view, metrics=self.metrics)):
-            if self.shadow is not None and controller.name not in READING_CONTROLLERS:
-                continue
+            left_out = self.shadow is not None and controller.name not in READING_CONTROLLERS
             if isinstance(controller, SingletonController):
-                self._singletons.append(ProviderSingleton(controller, self.performer))
+                if not left_out:
+                    self._singletons.append(ProviderSingleton(controller, self.performer))
+            elif left_out:
+                self._only_tell(controller)
             else:
-                reconciler = ProviderReconciler(controller, self.performer)
-                self._register(Controller(reconciler, workers=controller.workers), controller.wakes)
+                self._register(ProviderReconciler(controller, self.performer), workers=controller.workers)
 
-    def _register(
-        self,
-        controller: Controller,
-        wakes: Callable[[StateEvent, Resource | NodeClass | None], Iterable[str]] | None,
-        kinds: tuple[type[Resource | NodeClass], ...] = (),
-    ) -> None:
-        self._controllers.append(controller)
-        controller.measure(self.metrics, self.parts.clock)
-        if wakes is None:
-            return
+    def _only_tell(self, controller: ObjectController) -> None:
+        """Let a controller that does not run hear of events: a provider drops changed classes from caches."""
 
         def hear(event: StateEvent, before: Resource | NodeClass | None) -> None:
-            for key in wakes(event, before):
+            for _ in controller.wakes(event, before):
+                pass
+
+        self.store.subscribe(hear, controller.kinds)
+
+    def _register(
+        self, reconciler: ObjectReconciler, *, workers: int = 10, queue: WorkQueue[str] | None = None
+    ) -> None:
+        controller = Controller(reconciler, workers=workers, queue=queue)
+        self._add(controller)
+
+        def hear(event: StateEvent, before: Resource | NodeClass | None) -> None:
+            for key in reconciler.wakes(event, before):
                 controller.queue.add(key)
 
-        self.store.subscribe(hear, kinds)
+        self.store.subscribe(hear, reconciler.kinds)
+
+    def _add(self, controller: Controller) -> None:
+        self._controllers.append(controller)
+        controller.measure(self.metrics, self.parts.clock)

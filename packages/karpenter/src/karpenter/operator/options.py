@@ -28,7 +28,8 @@ from karpenter.cloud.cloudprovider import ProviderSetting
 from karpenter.core.disruption.memory import Payback
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
 from karpenter.core.model.pricing import Commitment, PricePolicy
-from karpenter.core.provisioning.provisioner import ProvisioningSettings, nomination_period
+from karpenter.core.provisioning.nomination import nomination_period
+from karpenter.core.provisioning.provisioner import ProvisioningSettings
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 
@@ -407,6 +408,14 @@ SETTINGS: Final = (
         "false",
         "let workloads that scale down delete the pods on the emptiest nodes first",
         _boolean,
+        ours=True,
+    ),
+    Setting(
+        "nominate-pods",
+        "auto",
+        "tell kube-scheduler where pods are planned to run: auto, true or false; auto does so on Kubernetes"
+        " 1.30 and newer",
+        _choice("auto", "true", "false"),
         ours=True,
     ),
     Setting(

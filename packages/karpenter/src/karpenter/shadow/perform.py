@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from karpenter.base.clock import Clock
-    from karpenter.core.effects import Amend, Announce, CreateClaim, DeleteObject
+    from karpenter.core.effects import Amend, Announce, CreateClaim, DeleteObject, NominatePod
     from karpenter.shadow.cluster import ShadowCluster
 
 SCHEME: Final = "shadow:///"
@@ -212,6 +212,11 @@ class ShadowPerformer(Performer):
 
     def announce(self, effect: Announce) -> None:
         """Say nothing: an Event is a write."""
+
+    async def _nominate_pod(self, effect: NominatePod) -> bool:
+        """Write nothing: the pods are those of the real cluster."""
+        del effect
+        return True
 
     async def _delete(self, effect: DeleteObject) -> bool:
         found = _find(self._store, effect.kind, effect.name, effect.namespace)

@@ -1,1 +1,1 @@
-"""Logs and metrics of the operator."""
+"""Logs, metrics and traces of the operator."""

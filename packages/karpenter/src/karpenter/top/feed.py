@@ -2,7 +2,8 @@
 Where ``karpenter top`` gets the cluster from, and how it keeps what it shows up to date.
 
 A :class:`LiveFeed` lists each kind once and then watches, as the operator does; kinds that the cluster does
-not serve or does not let us read are left out and named. A :class:`StaticFeed` is a cluster from files.
+not serve are left out, and those that decisions need must be readable. A :class:`StaticFeed` is a cluster
+from files.
 
 :class:`TopMonitor` makes snapshots. Rows are made again only for nodes that changed. What the operator would
 decide takes seconds for a large cluster, so it is asked in a thread, only after something changed, and so
@@ -19,10 +20,12 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from karpenter.api.cluster import Event
-from karpenter.api.ec2nodeclass import EC2NodeClass
-from karpenter.api.kinds import ALL_KINDS
-from karpenter.api.kwoknodeclass import KWOKNodeClass
+from karpenter.api.kinds import kind_of
 from karpenter.api.labels import SPOT
+from karpenter.api.node import Node
+from karpenter.api.nodepool import NodePool
+from karpenter.api.pod import Pod
+from karpenter.base.clock import SystemClock
 from karpenter.base.queue import Supervisor
 from karpenter.cloud.catalogs.current import CurrentCatalog
 from karpenter.cloud.catalogs.ec2.data import currency_of, load_data
@@ -30,25 +33,31 @@ from karpenter.cloud.catalogs.ec2.volumes import node_class_of
 from karpenter.cloud.catalogs.load import AWS
 from karpenter.controllers.informer import ALWAYS, FOR_DEVICES, FOR_OVERLAYS
 from karpenter.core.state.cluster import ClusterState, ClusterView, ObjectDeleted, ObjectUpdated
-from karpenter.kube.errors import Forbidden, NotFound
 from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
-from karpenter.kube.rest import Selection
+from karpenter.kube.rest import Selection, target_of
+from karpenter.operator.kinds import watched_kinds
+from karpenter.session.access import ask_for_each
+from karpenter.session.catalog import chosen_catalog, suited_catalog
+from karpenter.session.heartbeat import Heartbeat
+from karpenter.session.live import CLASSES
 from karpenter.top.advice import KARPENTER, Advice, LastDecision, last_decisions
 from karpenter.top.model import RowCache
-from karpenter.top.prices import catalog_for, prices_of
+from karpenter.top.prices import prices_of
 from karpenter.top.snapshot import TopOptions, TopSnapshot, take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from karpenter.api.meta import Resource
+    from karpenter.base.clock import Clock
     from karpenter.core.model.catalog import Catalog
     from karpenter.kube.client import Client
+    from karpenter.kube.rest import Target
+    from karpenter.operator.options import Settings
 
     Adviser: TypeAlias = Callable[[ClusterView, Catalog, datetime], Advice]
 
-_CLASSES: Final = (EC2NodeClass, KWOKNodeClass)
-_KINDS: Final[tuple[type[Resource], ...]] = (*ALWAYS, *FOR_OVERLAYS, *FOR_DEVICES, *_CLASSES, Event)
+_KINDS: Final[tuple[type[Resource], ...]] = (*ALWAYS, *FOR_OVERLAYS, *FOR_DEVICES, *CLASSES, Event)
 _SHARE: Final = 20
 """The time between two decisions is at least so many times what the last one took."""
 
@@ -69,6 +78,11 @@ class TopFeed(Protocol):
         """A number that changes whenever the cluster does."""
         ...
 
+    @property
+    def host(self) -> str:
+        """Where the API server is; empty where there is none."""
+        ...
+
     async def start(self) -> None:
         """Begin; returns once the whole cluster is known."""
         ...
@@ -87,7 +101,7 @@ class TopFeed(Protocol):
 class StaticFeed:
     """A cluster that does not change."""
 
-    revision = 0
+    revision, host = 0, ""
 
     def __init__(
         self, view: ClusterView, notes: Sequence[str] = (), events: Sequence[LastDecision] = ()
@@ -111,28 +125,53 @@ class StaticFeed:
 class LiveFeed:
     """A cluster that is watched."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(
+        self, client: Client, settings: Settings | None = None, *, clock: Clock | None = None
+    ) -> None:
+        """With `settings` what they decide from must be readable; without, nodes and pods."""
+        self._client, self.host, self._settings = client, client.host, settings
         self._chance = Random()  # noqa: S311  spreads requests, hides nothing
         self._supervisor = Supervisor(chance=self._chance)
+        self._heartbeat = Heartbeat(client, clock or SystemClock())
         self._state = ClusterState(serves=None)
         self._events: dict[str, Event] = {}
         self._told: tuple[LastDecision, ...] | None = None
-        self._notes: list[str] = []
+        self._notes: tuple[str, ...] = ()
         self._informers: list[Informer[Any]] = []
         self.revision = 0
 
     async def start(self) -> None:
-        """Find out what may be read, list it, and watch it from then on."""
-        readable = await asyncio.gather(*(self._is_readable(kind) for kind in _KINDS))
-        for kind, may in zip(_KINDS, readable, strict=True):
-            if not may:
-                continue
+        """
+        Find out what may be read, list it, and watch it from then on.
+
+        Raises:
+            ClusterUnreadable: what decisions need may not be read.
+        """
+        for kind in await self._readable():
             informer = self._informer(kind)
             informer.subscribe(self._seen if kind is Event else self._apply)
             self._supervisor.start(f"informer/{kind.kind}", informer.run)
             self._informers.append(informer)
         await asyncio.gather(*(informer.wait_synced() for informer in self._informers))
+        self._supervisor.start("heartbeat", self._heartbeat.run)
+
+    async def _readable(self) -> list[type[Resource]]:
+        """Return the kinds that are there; without decisions nodes and pods are all that is needed."""
+        watched = list(watched_kinds(self._settings)) if self._settings is not None else []
+        kinds = list(dict.fromkeys((*_KINDS, *watched)))
+
+        async def first(target: Target[Any]) -> Any:
+            pages = self._client.pages(target, limit=1)
+            return await anext(aiter(pages))
+
+        found = await ask_for_each(self._client, map(target_of, kinds), first)
+        has_pools = NodePool.kind in {*found.answers, *found.denied}
+        needed: list[type[Resource]] = [Node, Pod]
+        if has_pools and watched:
+            needed += [*watched, *CLASSES]
+        found.require(needed)
+        self._notes = found.left_out
+        return [kind for kind in kinds if kind.kind in found.answers]
 
     async def stop(self) -> None:
         await self._supervisor.stop()
@@ -148,19 +187,9 @@ class LiveFeed:
 
     def notes(self) -> Sequence[str]:
         """Return what is out of date because the server does not answer, then what may not be read."""
-        lost = {each.problem for each in self._informers if each.problem}
-        return [*(f"not up to date: {each}" for each in sorted(lost)[:1]), *self._notes]
-
-    async def _is_readable(self, kind: Any) -> bool:
-        try:
-            async for _ in self._client.pages(kind, limit=1):
-                return True
-        except NotFound:
-            return False  # its definition is not installed, so there are none
-        except Forbidden as error:
-            self._notes.append(f"{kind.kind} is left out: {error}")
-            return False
-        return True
+        lost = sorted({f"not up to date: {each.problem}" for each in self._informers if each.problem})
+        old = self._heartbeat.sentence
+        return [*([old] if old else lost[:1]), *self._notes]
 
     def _informer(self, kind: Any) -> Informer[Any]:
         if kind is Event:
@@ -168,9 +197,8 @@ class LiveFeed:
             return Informer(
                 self._client, Event, chance=self._chance, selection=Selection(fields=f"source={KARPENTER}")
             )
-        if kind in _CLASSES:
-            group = next(each.group for each in ALL_KINDS if each.struct is kind)
-            narrow = partial(node_class_of, group=group, kind=kind.kind)
+        if kind in CLASSES:
+            narrow = partial(node_class_of, group=kind_of(kind).group, kind=kind.kind)
             return Informer(self._client, kind, narrow=narrow, chance=self._chance)
         return Informer(self._client, kind, chance=self._chance)
 
@@ -246,9 +274,13 @@ class TopMonitor:
 
     async def _find_catalog(self) -> None:
         """Take the catalogue that was named, or the one that suits the nodes, once there are some."""
-        name = self.catalog_name or await asyncio.to_thread(catalog_for, self._feed.view())
-        if not name:
-            return
+        view, host, live = self._feed.view(), self._feed.host, not isinstance(self._feed, StaticFeed)
+        if self.catalog_name:
+            name = chosen_catalog(view, self.catalog_name, live=live, host=host)
+        else:
+            name = await asyncio.to_thread(suited_catalog, view, host=host)
+        if not name or (live and name == AWS and not self.catalog_name):
+            return  # of a live cluster no region is assumed
         self.catalog_name = name
         source = CurrentCatalog(name, live=self._live_prices)
         if not source.region or source.region in load_data().regions:

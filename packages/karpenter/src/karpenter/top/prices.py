@@ -11,21 +11,17 @@ label is believed (:data:`.model.PRICE_LABEL`).
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from karpenter.api.labels import INSTANCE_TYPE, ON_DEMAND, REGION, SPOT, ZONE
+from karpenter.api.labels import ON_DEMAND, SPOT
 from karpenter.cloud.catalogs.ec2.data import load_data
 from karpenter.cloud.catalogs.ec2.instancetypes import spot_price
-from karpenter.cloud.catalogs.load import AWS, KWOK
-from karpenter.doctor.labels import region_of
 from karpenter.top.model import FARGATE, NodeRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.state.cluster import ClusterView
 
 _FARGATE: Final = re.compile(r"(?P<cpu>[\d.]+)vCPU-(?P<memory>[\d.]+)GB")
 # Linux on x86 in us-east-1, per hour: https://aws.amazon.com/fargate/pricing/
@@ -34,29 +30,6 @@ _FARGATE_GB: Final = 0.004445
 # EKS Auto Mode charges for each instance type, independent of how it was bought; for nearly all types that is
 # this share of the on-demand price: https://aws.amazon.com/eks/pricing/
 _AUTO_SHARE: Final = 0.12
-
-
-def catalog_for(view: ClusterView) -> str:
-    """Return the name of the catalogue that suits a cluster; empty where none does."""
-    found = Counter(_catalogs(view))
-    return found.most_common(1)[0][0] if found else ""
-
-
-def _catalogs(view: ClusterView) -> Iterator[str]:
-    regions = load_data().regions
-    for node in (*view.nodes.values(), *view.claims.values()):
-        labels = node.metadata.labels
-        region = labels.get(REGION) or region_of(labels.get(ZONE, ""))
-        if region in regions or (region and load_data().listed_in(region) is not None):
-            yield f"{AWS}:{region}"
-        elif labels.get(INSTANCE_TYPE, "").endswith(("-linux", "-windows")):
-            yield KWOK  # names such as c-4x-amd64-linux
-    for pool in view.pools.values():
-        group = pool.spec.template.spec.node_class_ref.group
-        if group == "karpenter.kwok.sh":
-            yield KWOK
-        elif group == "karpenter.k8s.aws":
-            yield AWS
 
 
 def prices_of(

@@ -19,6 +19,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
 from karpenter.kube.errors import KubeError
+from karpenter.session.catalog import CatalogUnclear
 from karpenter.top.frame import TopFrame
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ _WHILE_TYPING: Final = frozenset({"end", "back"})
 _ALL: Final = 1_000_000
 
 
-class TopScreen(App[str]):
+class TopScreen(App[Exception]):
     """The node viewer; what it returns is why it ended by itself, if it did."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -83,8 +84,8 @@ class TopScreen(App[str]):
     async def _begin(self) -> None:
         try:
             await self.monitor.start()
-        except KubeError as error:
-            self.exit(str(error))
+        except (KubeError, CatalogUnclear) as error:
+            self.exit(error)
             return
         self.draw()
         while True:
@@ -162,6 +163,13 @@ class TopScreen(App[str]):
         self.query_one("#frame", Static).update(drawn)
 
 
-async def show(monitor: TopMonitor, options: TopOptions) -> str:
-    """Show the screen until people leave it; return what went wrong, if something did."""
-    return await TopScreen(monitor, options).run_async() or ""
+async def show(monitor: TopMonitor, options: TopOptions) -> None:
+    """
+    Show the screen until people leave it.
+
+    Raises:
+        KubeError: the cluster cannot be read.
+        CatalogUnclear: the catalogue that was named sells nothing to it.
+    """
+    if error := await TopScreen(monitor, options).run_async():
+        raise error

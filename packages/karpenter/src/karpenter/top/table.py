@@ -19,7 +19,7 @@ import msgspec
 from rich import box
 from rich.cells import cell_len
 from rich.color import Color
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.style import Style
 from rich.table import Table
@@ -31,6 +31,18 @@ if TYPE_CHECKING:
 
 DEFAULT_STYLE: Final = ("#04B575", "#FFFF00", "#FF0000")
 """Colours of what is well used, used in part, and hardly used."""
+
+
+class TextConsole(Console):
+    """Prints text as it is; where its reader is gone, that is an error as of any other output."""
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False)
+
+    def on_broken_pipe(self) -> None:
+        """Leave the exit code to the command."""
+        raise  # noqa: PLE0704  called while BrokenPipeError is handled; rich would exit with 1
+
 
 _FULL: Final = "█"
 _EMPTY: Final = "░"

@@ -1,268 +1,175 @@
 """
-Which one change would let a pod in, and how far a NodePool is from serving it.
+Which single change would let pods in, and how far each NodePool is from serving them.
 
-A change is a NodePool or a pod with one field different. Only a change that was tried and gives the pod a
-place is returned. Changes that would let in a pod by more than one field are not looked for.
+A change is a NodePool, a DaemonSet or the pods with one field different. Only a change that was tried and
+gives a place is returned, and none that would start a container on another architecture than it is built
+for. Changes that would let pods in by more than one field are not looked for.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
-
-from karpenter.api.pod import Pod, PodSpec, Toleration
-from karpenter.core.model.resources import (
-    CPU,
-    MEMORY,
-    add,
-    human_amount,
-    parse_resources,
-    pod_requests,
-    render_amount,
+from karpenter.core.model.resources import MEMORY, human_amount, pod_requests
+from karpenter.why.answer import HelpfulChange, PoolMiss, places_of
+from karpenter.why.options import unfit_pods
+from karpenter.why.pod_changes import (
+    request_changes,
+    selector_changes,
+    spelling_changes,
+    toleration_changes,
+    too_large,
+    topology_changes,
 )
-from karpenter.core.model.taints import first_untolerated
-from karpenter.core.scheduling.build.build import pool_usage
-from karpenter.core.state.statenode import state_nodes
-from karpenter.why.answer import HelpfulChange, Inquiry, alone, place_of, with_pod, with_pools
+from karpenter.why.pool_changes import limit_needed, pool_changes, readiness_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from karpenter.api.meta import ResourceList
-    from karpenter.api.node import Taint
-    from karpenter.api.nodepool import NodePool
     from karpenter.core.scheduling.problem import Reason
     from karpenter.core.state.cluster import ClusterView
+    from karpenter.why.refused import LimitNeeds, RefusedPods, Trial
 
-_MIB: Final = 1024**2
 _GIB: Final = 1024**3
+_MOST_TRIES: Final = 16
+_MOST_CHANGES: Final = 6
+_TAINT: Final = "TaintNotTolerated"
+NOT_READY: Final = "NotReady"
 
-
-def changes(
-    inquiry: Inquiry,
-    pod: Pod,
-    view: ClusterView,
-    reasons: tuple[Reason, ...],
-    needs: Mapping[str, Mapping[str, int]],
-) -> tuple[HelpfulChange, ...]:
-    """
-    Return every single change that lets a refused pod in, those of NodePools first.
-
-    `needs` has the limits with which NodePools would take the pod, by name (:func:`limit_needed`).
-    """
-    found: dict[str, HelpfulChange] = {}
-    for text, changed in _tries(inquiry, pod, view, reasons, needs):
-        place = place_of(inquiry.provision(changed), pod.key)
-        if place and text not in found:
-            found[text] = HelpfulChange(change=text, result=place)
-    return tuple(found.values())
-
-
-def _tries(
-    inquiry: Inquiry,
-    pod: Pod,
-    view: ClusterView,
-    reasons: tuple[Reason, ...],
-    needs: Mapping[str, Mapping[str, int]],
-) -> Iterator[tuple[str, ClusterView]]:
-    for reason in reasons:
-        pool = view.pools[reason.pool]
-        if reason.code == "LimitReached":
-            yield from _limit(view, pool, needs.get(pool.name, {}))
-        elif reason.code == "TaintNotTolerated":
-            yield from _toleration(pod, view, pool)
-        elif reason.code == "NoInstanceTypeFits":
-            yield from _request(inquiry, pod, view, pool)
-    yield from _selectors(pod, view)
-    yield from _topology(pod, view)
-
-
-def limit_needed(inquiry: Inquiry, pod: Pod, view: ClusterView, pool: NodePool) -> dict[str, int]:
-    """Return the limits of one NodePool with which a pod would fit, by resource; empty if none help."""
-    free = _with_spec(view, pool, limits={})
-    asked = inquiry.provision(with_pools(free, [pool.name]))
-    if not place_of(asked, pod.key):
-        return {}
-    need = dict(pool_usage(state_nodes(view)).get(pool.name, {}))
-    for node in asked.plan.new_nodes:
-        kind = inquiry.catalog.find(pool.name, node.purchase.instance_type)
-        if kind is not None:
-            need = add(need, {**kind.capacity, "nodes": 1})
-    limits = parse_resources(pool.spec.limits)
-    over = {name: need[name] for name, most in limits.items() if need.get(name, 0) > most}
-    return _lowest(inquiry, pod, view, pool, over) if len(over) == 1 else over
-
-
-def _lowest(
-    inquiry: Inquiry, pod: Pod, view: ClusterView, pool: NodePool, over: dict[str, int]
-) -> dict[str, int]:
-    """Return the lowest limit that helps: with more room other machines may be chosen than with less."""
-    ((name, most),) = over.items()
-    grain = {CPU: 1000, MEMORY: _GIB}.get(name, 1)
-    low, high = parse_resources(pool.spec.limits)[name] // grain, -(-most // grain)
-    while high - low > 1:
-        middle = (low + high) // 2
-        limits = {**pool.spec.limits, name: render_amount(name, middle * grain)}
-        fits = place_of(inquiry.provision(_with_spec(view, pool, limits=limits)), pod.key)
-        low, high = (low, middle) if fits else (middle, high)
-    return {name: high * grain}
-
-
-def _limit(view: ClusterView, pool: NodePool, need: Mapping[str, int]) -> Iterator[tuple[str, ClusterView]]:
-    if not need:
-        return
-    raised = {name: render_amount(name, amount) for name, amount in need.items()}
-    text = " and ".join(
-        f"{name} from {pool.spec.limits[name]} to {human_amount(name, need[name])}" for name in raised
-    )
-    changed = _with_spec(view, pool, limits={**pool.spec.limits, **raised})
-    yield f"raise the limit of NodePool {pool.name} on {text}", changed
-
-
-def _toleration(pod: Pod, view: ClusterView, pool: NodePool) -> Iterator[tuple[str, ClusterView]]:
-    taint = first_untolerated(pod.spec.tolerations, pool.spec.template.spec.taints)
-    if taint is None:
-        return
-    given = Toleration(
-        key=taint.key, operator="Equal" if taint.value else "Exists", value=taint.value, effect=taint.effect
-    )
-    yield (
-        f"add a toleration for {_taint(taint)} to the pod",
-        _with_pod_spec(view, pod, tolerations=(*pod.spec.tolerations, given)),
-    )
-
-
-def _request(
-    inquiry: Inquiry, pod: Pod, view: ClusterView, pool: NodePool
-) -> Iterator[tuple[str, ClusterView]]:
-    found = largest_request(inquiry, pod, pool.name)
-    if found is None:
-        return
-    name, most = found
-    if not most:
-        return
-    wanted = pod_requests(pod)[name]
-    text = f"lower the pod's {name} request from {human_amount(name, wanted)} to {_floor(name, most)}"
-    yield text, with_pod(view, _asking(pod, name, most))
-
-
-def _selectors(pod: Pod, view: ClusterView) -> Iterator[tuple[str, ClusterView]]:
-    for key, value in pod.spec.node_selector.items():
-        left = {each: text for each, text in pod.spec.node_selector.items() if each != key}
-        yield f"drop nodeSelector {key}={value} from the pod", _with_pod_spec(view, pod, node_selector=left)
-    affinity = pod.spec.affinity
-    nodes = affinity.node_affinity if affinity is not None else None
-    if (
-        affinity is not None
-        and nodes is not None
-        and nodes.required_during_scheduling_ignored_during_execution
-    ):
-        less = msgspec.structs.replace(nodes, required_during_scheduling_ignored_during_execution=None)
-        yield (
-            "drop the required node affinity from the pod",
-            _with_pod_spec(view, pod, affinity=msgspec.structs.replace(affinity, node_affinity=less)),
+_RANKS: Final = {
+    code: rank
+    for rank, codes in enumerate(
+        (
+            ("LimitReached", NOT_READY),
+            ("MinValuesNotMet", "NoOfferingAvailable", "ReservationExhausted"),
+            (),
+            ("NoInstanceTypeMatches", "RequirementsNotMet", "NoInstanceTypes", "Contradiction"),
+            (_TAINT,),
         )
+    )
+    for code in codes
+}
+"""How far a NodePool is from serving pods, by what keeps it from doing so."""
+
+_OTHER_RANK: Final = 2
 
 
-def _topology(pod: Pod, view: ClusterView) -> Iterator[tuple[str, ClusterView]]:
-    spreads = pod.spec.topology_spread_constraints
-    for number, spread in enumerate(spreads):
-        if spread.when_unsatisfiable != "ScheduleAnyway":
-            left = (*spreads[:number], *spreads[number + 1 :])
-            yield (
-                f"make the topology spread over {spread.topology_key} ScheduleAnyway",
-                _with_pod_spec(view, pod, topology_spread_constraints=left),
-            )
-    affinity = pod.spec.affinity
-    if affinity is None:
+class FoundChanges(NamedTuple):
+    """What helps, and the NodePools that do not serve the pods, the nearest first."""
+
+    changes: tuple[HelpfulChange, ...]
+    misses: tuple[PoolMiss, ...]
+
+
+def found_changes(refused: RefusedPods) -> FoundChanges:
+    """Return every single change that lets pods in, and what keeps each NodePool from serving them."""
+    needs = {
+        each.pool: limit_needed(refused, refused.view.pools[each.pool])
+        for each in refused.reasons
+        if each.code == "LimitReached"
+    }
+    found: dict[str, HelpfulChange] = {}
+    opened: set[str] = set()
+    tries = 0
+    for trial in _trials(refused, needs, found):
+        if trial.change in found or tries >= _MOST_TRIES or len(found) >= _MOST_CHANGES:
+            continue
+        tries += 1
+        result = _result(refused, trial.view)
+        if result:
+            found[trial.change] = HelpfulChange(change=trial.change, result=result)
+            opened.add(trial.pool)
+    return FoundChanges(tuple(found.values()), _misses(refused, needs, opened))
+
+
+def _trials(refused: RefusedPods, needs: LimitNeeds, found: dict[str, HelpfulChange]) -> Iterator[Trial]:
+    """
+    Yield what may help, the most probable first.
+
+    A taint keeps pods out on purpose, so that a toleration is tried only where the pods select the NodePool,
+    or where nothing else helps.
+    """
+    yield from spelling_changes(refused)
+    if found:
         return
-    if affinity.pod_affinity is not None:
-        less = msgspec.structs.replace(affinity, pod_affinity=None)
-        yield "drop the pod affinity from the pod", _with_pod_spec(view, pod, affinity=less)
-    if affinity.pod_anti_affinity is not None:
-        less = msgspec.structs.replace(affinity, pod_anti_affinity=None)
-        yield "drop the pod anti-affinity from the pod", _with_pod_spec(view, pod, affinity=less)
+    reasons = sorted(refused.reasons, key=lambda each: _rank(refused, each))
+    for reason in reasons:
+        yield from pool_changes(refused, reason, needs)
+        if reason.code == _TAINT and refused.selects(refused.view.pools[reason.pool]):
+            yield from toleration_changes(refused, refused.view.pools[reason.pool])
+    yield from readiness_changes(refused)
+    for reason in reasons:
+        if reason.code == "NoInstanceTypeFits":
+            yield from request_changes(refused, reason)
+    yield from topology_changes(refused)
+    yield from selector_changes(refused)
+    if not found:
+        for reason in reasons:
+            if reason.code == _TAINT:
+                yield from toleration_changes(refused, refused.view.pools[reason.pool])
 
 
-def nearest_miss(inquiry: Inquiry, pod: Pod, reason: Reason, need: Mapping[str, int]) -> str:
-    """Return how far a NodePool is from serving a pod; nothing where that is no amount."""
+def _rank(refused: RefusedPods, reason: Reason) -> int:
+    if reason.code == _TAINT and refused.selects(refused.view.pools[reason.pool]):
+        return 0
+    return _RANKS.get(reason.code, _OTHER_RANK)
+
+
+def _result(refused: RefusedPods, view: ClusterView) -> str:
+    """Return where pods would go in a view; empty where none has a place, or none can be started there."""
+    decision = refused.inquiry.ask(view)
+    places = places_of(decision, [pod.key for pod in refused.pods])
+    if not places:
+        return ""
+    catalog = refused.inquiry.catalog
+    unfit = unfit_pods(decision, refused.demand, view, catalog)
+    served = [places[pod.key] for pod in refused.pods if pod.key in places and pod.key not in unfit]
+    if not served or len(refused.pods) == 1:
+        return "".join(served)
+    return f"{len(served)} of {len(refused.pods)} pods would have a place, the first on {served[0]}"
+
+
+def _misses(refused: RefusedPods, needs: LimitNeeds, opened: set[str]) -> tuple[PoolMiss, ...]:
+    found = [
+        (
+            each.pool not in opened,
+            _rank(refused, each),
+            PoolMiss(
+                node_pool=each.pool,
+                code=each.code,
+                message=each.message,
+                nearest=_nearest(refused, each, needs),
+            ),
+        )
+        for each in refused.reasons
+    ]
+    found += [
+        (
+            each.pool.name not in opened,
+            _RANKS[NOT_READY] if each.pool.spec.replicas is None else len(_RANKS),
+            PoolMiss(node_pool=each.pool.name, code=NOT_READY, message=each.obstacle),
+        )
+        for each in refused.decision.pools
+        if each.obstacle
+    ]
+    found.sort(key=lambda each: each[:2])
+    return tuple(miss for *_, miss in found)
+
+
+def _nearest(refused: RefusedPods, reason: Reason, needs: LimitNeeds) -> str:
+    """Return how far a NodePool is from serving pods; nothing where that is no amount."""
     if reason.code == "LimitReached":
+        need = needs.get(reason.pool, {})
         text = " and ".join(f"{human_amount(name, amount)} {name}" for name, amount in need.items())
         return f"would fit if the limit were {text}" if text else ""
-    if reason.code == "NoInstanceTypeFits":
-        found = largest_request(inquiry, pod, reason.pool, limited=False)
-        if found is not None:
-            name, most = found
-            return f"needs {more(name, pod_requests(pod)[name] - most)} on the largest type"
+    if reason.code == "NoInstanceTypeFits" and (short := too_large(refused.pod, reason)) is not None:
+        name, most = short
+        return f"needs {_more(name, pod_requests(refused.pod)[name] - most)} on the largest type"
     return ""
 
 
-def more(name: str, amount: int) -> str:
+def _more(name: str, amount: int) -> str:
     """Return how much more of a resource is missing, as people say it."""
     if name == MEMORY:
         return f"{amount / _GIB:.1f} more GiB"
     return f"{human_amount(name, amount)} more {name}"
-
-
-def _floor(name: str, amount: int) -> str:
-    """Return an amount that is no more than `amount`, as people write it."""
-    if name == MEMORY:
-        return f"{amount // _MIB}Mi"
-    return render_amount(name, amount)
-
-
-def largest_request(inquiry: Inquiry, pod: Pod, pool: str, *, limited: bool = True) -> tuple[str, int] | None:
-    """
-    Return the one resource that is too much for a NodePool, and the most that would fit of it.
-
-    None where no single resource keeps the pod out. Unless `limited`, the NodePool's limits do not count.
-    """
-    view = with_pools(alone(inquiry.view, pod), [pool])
-    if not limited:
-        view = _with_spec(view, view.pools[pool], limits={})
-    requests = pod_requests(pod)
-    for name in sorted(requests, key=lambda each: (each not in {CPU, MEMORY}, each)):
-        if not _fits(inquiry, view, _asking(pod, name, 0)):
-            continue
-        grain = _MIB if name == MEMORY else 1
-        low, high = 0, -(-requests[name] // grain)
-        while high - low > 1:
-            middle = (low + high) // 2
-            fits = _fits(inquiry, view, _asking(pod, name, middle * grain))
-            low, high = (middle, high) if fits else (low, middle)
-        return name, low * grain
-    return None
-
-
-def _fits(inquiry: Inquiry, view: ClusterView, pod: Pod) -> bool:
-    return bool(place_of(inquiry.provision(with_pod(view, pod)), pod.key))
-
-
-def _asking(pod: Pod, name: str, amount: int) -> Pod:
-    """Return the pod with `amount` of one resource in its first container, and none in the others."""
-    containers = []
-    for number, each in enumerate(pod.spec.containers):
-        requests = {key: value for key, value in each.resources.requests.items() if key != name}
-        limits = {key: value for key, value in each.resources.limits.items() if key != name}
-        if not number and amount:
-            requests[name] = render_amount(name, amount)
-        resources = msgspec.structs.replace(each.resources, requests=requests, limits=limits)
-        containers.append(msgspec.structs.replace(each, resources=resources))
-    spec = msgspec.structs.replace(pod.spec, containers=tuple(containers))
-    return msgspec.structs.replace(pod, spec=spec)
-
-
-def _with_spec(view: ClusterView, pool: NodePool, *, limits: ResourceList) -> ClusterView:
-    changed = msgspec.structs.replace(pool, spec=msgspec.structs.replace(pool.spec, limits=limits))
-    return msgspec.structs.replace(view, pools={**view.pools, pool.name: changed})
-
-
-def _with_pod_spec(view: ClusterView, pod: Pod, **fields: object) -> ClusterView:
-    spec: PodSpec = msgspec.structs.replace(pod.spec, **fields)
-    return with_pod(view, msgspec.structs.replace(pod, spec=spec))
-
-
-def _taint(taint: Taint) -> str:
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}"

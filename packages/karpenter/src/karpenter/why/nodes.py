@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
@@ -22,7 +23,22 @@ from karpenter.core.lifecycle.liveness import REGISTRATION_TIMEOUT
 from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import StateNode, state_nodes
-from karpenter.why.answer import Explanation, Inquiry, PoolMiss, place_of, with_pools
+from karpenter.why.answer import (
+    Explanation,
+    HelpfulChange,
+    Inquiry,
+    PoolMiss,
+    counted,
+    place_of,
+    with_pools,
+    without_pods,
+)
+from karpenter.why.causes import failure_sentences
+from karpenter.why.changes import found_changes
+from karpenter.why.failures import launches_fail
+from karpenter.why.node_changes import node_changes
+from karpenter.why.options import demand_of
+from karpenter.why.refused import RefusedPods, alike
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +47,8 @@ if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
     from karpenter.core.disruption.command import Command, KeptNode
+    from karpenter.core.disruption.disrupt import DisruptionDecision
+    from karpenter.core.provisioning.provisioner import ProvisioningDecision
     from karpenter.replay.record import Done
 
 _AHEAD: Final = timedelta(days=366)
@@ -39,14 +57,9 @@ _SHOWN: Final = 6
 _NAMED_WITHIN: Final = timedelta(seconds=5)
 
 
-def counted(number: int, noun: str) -> str:
-    """Return how many there are of something."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def explain_node(inquiry: Inquiry, node: StateNode) -> Explanation:
     """Return why a node was bought, what runs on it for whom, and what holds it."""
-    decision = inquiry.disrupt(inquiry.view)
+    decision = inquiry.ask_disrupt(inquiry.view)
     words = [node.labels.get(key, "") for key in (INSTANCE_TYPE, ZONE, CAPACITY_TYPE)]
     about = ", ".join(word for word in words if word)
     because = [*([f"it is {about}"] if about else []), *_bought(inquiry, node), *_runs(node)]
@@ -64,8 +77,16 @@ def explain_node(inquiry: Inquiry, node: StateNode) -> Explanation:
         placed=True,
         answer=node_sentence(node.is_managed, command, kept),
         because=tuple(because),
+        changes=node_changes(inquiry, node, kept, partial(_goes, node)) if kept and not command else (),
         monthly=round(price * HOURS_A_MONTH, 2) if price else None,
     )
+
+
+def _goes(node: StateNode, decision: DisruptionDecision) -> str:
+    """Return how a decision lets a node go; empty where it keeps it."""
+    command = next((each for each in decision.commands if node.name in each.candidates), None)
+    told = node_sentence(node.is_managed, command, None) if command is not None else ""
+    return f"{told[:1].lower()}{told[1:].rstrip('.')}"
 
 
 def node_sentence(is_managed: bool, command: Command | None, kept: KeptNode | None) -> str:
@@ -235,16 +256,28 @@ def explain_pool(inquiry: Inquiry, pool: NodePool) -> Explanation:
     decision = inquiry.provision(view)
     nodes = [node for node in state_nodes(view) if node.pool == pool.name]
     new = [node for node in decision.plan.new_nodes if node.pool == pool.name]
-    because = [f"it has {counted(len(nodes), 'node')} now"]
+    because = [f"it has {counted(len(nodes), 'node')} now", *inquiry.remarks_about(pool.name)]
     obstacle = next((each.obstacle for each in decision.pools if each.pool.name == pool.name), "")
-    if obstacle:
+    if pool.spec.replicas is not None:
+        because.append(f"it keeps {pool.spec.replicas}, where the feature gate StaticCapacity is enabled")
+    if obstacle and not new:
         return Explanation(
             object=name, placed=False, answer=f"It is not used: {obstacle}.", because=tuple(because)
         )
+    if new and pool.spec.replicas is not None:
+        hourly = sum(node.purchase.price for node in new)
+        answer = (
+            f"It would launch {counted(len(new), 'node')} now, for ${hourly * HOURS_A_MONTH:,.2f} a month."
+        )
+        return Explanation(object=name, placed=True, answer=answer, because=tuple(because))
     if new:
         pods = sum(len(node.pods) for node in new)
         hourly = sum(node.purchase.price for node in new)
         bought = f"{counted(len(new), 'node')} for {counted(pods, 'pod')}"
+        if launches_fail(inquiry, pool.name):
+            answer = f"It would buy {bought}, but its launches fail for want of capacity."
+            because += failure_sentences(inquiry)
+            return Explanation(object=name, placed=False, answer=answer, because=tuple(because))
         answer = f"It would buy {bought} now, for ${hourly * HOURS_A_MONTH:,.2f} a month."
         return Explanation(object=name, placed=True, answer=answer, because=tuple(because))
     waiting = [key for key, pod in view.pods.items() if is_unscheduled(pod)]
@@ -253,19 +286,43 @@ def explain_pool(inquiry: Inquiry, pool: NodePool) -> Explanation:
             "It is used, and buys nothing now: no pod waits." if nodes else "It is not used: no pod waits."
         )
         return Explanation(object=name, placed=bool(nodes), answer=answer, because=tuple(because))
-    misses, used = tuple(_misses(inquiry, pool, waiting)), False
+    asked = inquiry.ask(with_pools(view, [pool.name]))
+    misses, used = tuple(_misses(asked, pool, waiting)), False
+    changes: tuple[HelpfulChange, ...] = ()
     if misses:
         answer = "It buys nothing now: it cannot serve the pods that wait."
+        changes = _changes(inquiry, pool, asked)
     else:
         answer, used = "It buys nothing now: the pods that wait go elsewhere.", bool(nodes)
         places = ((key, place_of(decision, key)) for key in waiting[:_SHOWN])
         because += [f"{key} goes to {place}" for key, place in places if place]
-    return Explanation(object=name, placed=used, answer=answer, because=tuple(because), node_pools=misses)
+    return Explanation(
+        object=name,
+        placed=used,
+        answer=answer,
+        because=tuple(because),
+        node_pools=misses,
+        changes=changes,
+    )
 
 
-def _misses(inquiry: Inquiry, pool: NodePool, waiting: list[str]) -> Iterator[PoolMiss]:
+def _changes(inquiry: Inquiry, pool: NodePool, asked: ProvisioningDecision) -> tuple[HelpfulChange, ...]:
+    """Return what would let the first of the pods that a NodePool refuses in, with those that are alike."""
+    pods = [inquiry.view.pods[each.pod] for each in asked.plan.refusals if each.pod in inquiry.view.pods]
+    first = alike(pods)
+    keys = {pod.key for pod in first}
+    others = [each.pod for each in asked.plan.refusals if each.pod not in keys]
+    view = without_pods(with_pools(inquiry.view, [pool.name]), others)
+    reasons = next(each.reasons for each in asked.plan.refusals if each.pod == first[0].key)
+    demand = demand_of(first[0], view, inquiry.catalog)
+    refused = RefusedPods(
+        inquiry=inquiry, pods=first, view=view, decision=asked, reasons=reasons, demand=demand
+    )
+    return found_changes(refused).changes
+
+
+def _misses(asked: ProvisioningDecision, pool: NodePool, waiting: list[str]) -> Iterator[PoolMiss]:
     """Yield each reason once, with how many pods it keeps out."""
-    asked = inquiry.provision(with_pools(inquiry.view, [pool.name]))
     wanted = set(waiting)
     reasons = Counter(
         reason for refusal in asked.plan.refusals if refusal.pod in wanted for reason in refusal.reasons

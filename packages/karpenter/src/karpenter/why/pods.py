@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT, ZONE
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, ON_DEMAND, SPOT, ZONE
 from karpenter.core.model.resources import parse_resources
 from karpenter.core.scheduling.build.build import as_pool, pool_usage
 from karpenter.core.scheduling.encode.preferences import relaxations
 from karpenter.core.scheduling.solve import limit_sentence
 from karpenter.core.state.statenode import state_nodes
-from karpenter.why.answer import Explanation, Inquiry, PoolMiss, place_of, with_pod, with_pools, without_pods
-from karpenter.why.changes import changes, limit_needed, nearest_miss
+from karpenter.why.answer import Explanation, Inquiry, place_of, with_pods, with_pools, without_pods
+from karpenter.why.causes import causes, failure_sentences
+from karpenter.why.changes import found_changes
+from karpenter.why.classes import missing_class
+from karpenter.why.failures import launches_fail
+from karpenter.why.options import demand_of
+from karpenter.why.refused import RefusedPods
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
     from karpenter.core.provisioning.provisioner import ProvisioningDecision
-    from karpenter.core.scheduling.problem import NewNode, Reason
+    from karpenter.core.scheduling.problem import NewNode
     from karpenter.core.state.cluster import ClusterView
 
 
@@ -34,23 +39,40 @@ def explain_pod(inquiry: Inquiry, pod: Pod) -> Explanation:
     """Return why a pod is where it is, or what stands in its way."""
     if pod.spec.node_name:
         return _bound(inquiry, pod)
+    name = f"pod/{pod.key}"
     # Nothing is decided about a pod that is gated, so nothing need be asked.
-    decision = inquiry.provision(inquiry.view) if not pod.spec.scheduling_gates else None
-    reason = _why_not_decided(pod, decision)
-    if reason or decision is None:
-        return _not_decided(pod, reason)
+    decision = inquiry.ask(inquiry.view) if not pod.spec.scheduling_gates else None
+    if decision is not None and place_of(decision, pod.key):
+        decision = inquiry.provision(inquiry.view)
+    place = place_of(decision, pod.key) if decision is not None else ""
+    if decision is None or not place:
+        return refusal_of(inquiry, name, (pod,), decision)
+    doubt = capacity_doubt(inquiry, pod, decision)
+    return Explanation(
+        object=name,
+        placed=not doubt,
+        answer=doubt or f"It will run on {place}.",
+        because=(*_because(inquiry, pod, decision), *failure_sentences(inquiry)),
+    )
+
+
+def capacity_doubt(inquiry: Inquiry, pod: Pod, decision: ProvisioningDecision) -> str:
+    """Return what is to be said instead of a place on a machine that may be sold out; empty for another."""
+    claim = inquiry.view.claims.get(decision.starting.get(pod.key, ""))
+    if claim is not None and claim.status.provider_id:
+        return ""
+    pool = next((node.pool for node in decision.plan.new_nodes if pod.key in node.pods), "")
+    if claim is not None:
+        pool = claim.metadata.labels.get(NODEPOOL, "")
+    if not launches_fail(inquiry, pool):
+        return ""
+    if claim is not None:
+        return f"It waits: launches fail for want of capacity. NodeClaim {claim.name} is tried now."
     place = place_of(decision, pod.key)
-    if place:
-        return Explanation(
-            object=f"pod/{pod.key}",
-            placed=True,
-            answer=f"It will run on {place}.",
-            because=tuple(_because(inquiry, pod, decision)),
-        )
-    return _refused(inquiry, pod, decision)
+    return f"It waits: launches fail for want of capacity. {place[0].upper()}{place[1:]} is tried next."
 
 
-def _why_not_decided(pod: Pod, decision: ProvisioningDecision | None) -> str:
+def why_not_decided(pod: Pod, decision: ProvisioningDecision | None) -> str:
     """Return why the provisioner makes no decision about a pod; empty where it does."""
     if pod.spec.scheduling_gates:
         gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
@@ -64,7 +86,7 @@ def _why_not_decided(pod: Pod, decision: ProvisioningDecision | None) -> str:
 
 def waiting_sentence(pod: Pod, decision: ProvisioningDecision) -> str:
     """Return where a pod that waits will run, or what keeps each NodePool from serving it."""
-    reason = _why_not_decided(pod, decision)
+    reason = why_not_decided(pod, decision)
     if reason:
         return f"It waits and has no place: {reason}."
     place = place_of(decision, pod.key)
@@ -77,12 +99,6 @@ def waiting_sentence(pod: Pod, decision: ProvisioningDecision) -> str:
     return f"It waits and has no place: {told}."
 
 
-def _not_decided(pod: Pod, reason: str) -> Explanation:
-    return Explanation(
-        object=f"pod/{pod.key}", placed=False, answer="It waits and has no place.", because=(reason,)
-    )
-
-
 def _bound(inquiry: Inquiry, pod: Pod) -> Explanation:
     node = inquiry.node(pod.spec.node_name)
     about = ""
@@ -91,7 +107,7 @@ def _bound(inquiry: Inquiry, pod: Pod) -> Explanation:
         told = [*(word for word in words if word), *([f"NodePool {node.pool}"] if node.pool else [])]
         about = f" ({', '.join(told)})" if told else ""
     spec = msgspec.structs.replace(pod.spec, node_name="")
-    evicted = inquiry.provision(with_pod(inquiry.view, msgspec.structs.replace(pod, spec=spec)))
+    evicted = inquiry.ask(with_pods(inquiry.view, [msgspec.structs.replace(pod, spec=spec)]))
     place = place_of(evicted, pod.key)
     then = f"evicted now, it would go to {place}" if place else "evicted now, it would have no place"
     refusal = next((each.message for each in evicted.plan.refusals if each.pod == pod.key), "")
@@ -111,36 +127,26 @@ def _because(inquiry: Inquiry, pod: Pod, decision: ProvisioningDecision) -> Iter
     if new is None:
         return
     yield from _passed_over(inquiry, pod, decision, new.pool)
+    if told := missing_class(inquiry.view.pools[new.pool], inquiry.view, inquiry.catalog):
+        yield told
     if new.purchase.capacity_type == ON_DEMAND:
         yield why_on_demand(inquiry, pod, new)
 
 
 def _passed_over(inquiry: Inquiry, pod: Pod, decision: ProvisioningDecision, chosen: str) -> Iterator[str]:
     """Yield why each NodePool that is tried before the chosen one does not serve the pod."""
-    for state in decision.pools:
-        name = state.pool.name
-        if name == chosen:
-            return
-        if state.obstacle:
-            yield f"NodePool {name} is passed over: {state.obstacle}"
-            continue
-        asked = inquiry.provision(with_pools(inquiry.view, [name]))
-        reason = _reason(asked, pod.key, name)
-        if reason is not None:
-            yield f"NodePool {name} is passed over: {reason.message}"
-
-
-def _reason(decision: ProvisioningDecision, key: str, pool: str) -> Reason | None:
-    return next(
-        (
-            reason
-            for refusal in decision.plan.refusals
-            if refusal.pod == key
-            for reason in refusal.reasons
-            if reason.pool == pool
-        ),
-        None,
-    )
+    names = [state.pool.name for state in decision.pools]
+    before = decision.pools[: names.index(chosen)]
+    ready = [state.pool.name for state in before if not state.obstacle]
+    asked = inquiry.ask(with_pools(inquiry.view, ready)) if ready else None
+    refusals = asked.plan.refusals if asked is not None else ()
+    reasons = {
+        each.pool: each.message for refusal in refusals if refusal.pod == pod.key for each in refusal.reasons
+    }
+    for state in before:
+        reason = state.obstacle or reasons.get(state.pool.name)
+        if reason:
+            yield f"NodePool {state.pool.name} is passed over: {reason}"
 
 
 def full_pools(view: ClusterView) -> tuple[str, ...]:
@@ -171,35 +177,40 @@ def why_on_demand(inquiry: Inquiry, pod: Pod, node: NewNode) -> str:
     return "on-demand, because no spot offering that the node may use is cheaper"
 
 
-def _refused(inquiry: Inquiry, pod: Pod, decision: ProvisioningDecision) -> Explanation:
-    refusal = next((each for each in decision.plan.refusals if each.pod == pod.key), None)
-    reasons = refusal.reasons if refusal is not None else ()
-    view = without_pods(inquiry.view, [each.pod for each in decision.plan.refusals if each.pod != pod.key])
-    needs = {
-        reason.pool: limit_needed(inquiry, pod, view, view.pools[reason.pool])
-        for reason in reasons
-        if reason.code == "LimitReached"
-    }
-    misses = [
-        PoolMiss(
-            node_pool=reason.pool,
-            code=reason.code,
-            message=reason.message,
-            nearest=nearest_miss(inquiry, pod, reason, needs.get(reason.pool, {})),
-        )
-        for reason in reasons
-    ]
-    misses += [
-        PoolMiss(node_pool=state.pool.name, code="NotReady", message=state.obstacle)
-        for state in decision.pools
-        if state.obstacle
-    ]
-    because = () if misses else (refusal.message if refusal is not None else "no NodePool is there",)
+def refusal_of(
+    inquiry: Inquiry,
+    name: str,
+    pods: tuple[Pod, ...],
+    decision: ProvisioningDecision | None,
+    *,
+    answer: str = "It waits and has no place.",
+) -> Explanation:
+    """Return what keeps pods that are alike from having a place, and what would help."""
+    reason = why_not_decided(pods[0], decision)
+    because = (reason,) if reason else ()
+    if decision is None or pods[0].spec.scheduling_gates or pods[0].key in decision.skipped:
+        return Explanation(object=name, placed=False, answer=answer, because=because)
+    keys = {pod.key for pod in pods}
+    refusal = next((each for each in decision.plan.refusals if each.pod in keys), None)
+    others = [each.pod for each in decision.plan.refusals if each.pod not in keys]
+    view = without_pods(inquiry.view, others)
+    refused = RefusedPods(
+        inquiry=inquiry,
+        pods=pods,
+        view=view,
+        decision=decision,
+        reasons=refusal.reasons if refusal is not None and not because else (),
+        demand=demand_of(pods[0], view, inquiry.catalog),
+    )
+    found = found_changes(refused)
+    if not because and not found.misses:
+        because = (refusal.message if refusal is not None else "no NodePool is there",)
+    remarks = [told for miss in found.misses for told in inquiry.remarks_about(miss.node_pool)]
     return Explanation(
-        object=f"pod/{pod.key}",
+        object=name,
         placed=False,
-        answer="It waits and has no place.",
-        because=because,
-        node_pools=tuple(misses),
-        changes=changes(inquiry, pod, view, reasons, needs),
+        answer=answer,
+        because=tuple(dict.fromkeys((*because, *causes(refused), *remarks))),
+        node_pools=found.misses,
+        changes=found.changes,
     )

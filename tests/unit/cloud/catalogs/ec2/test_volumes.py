@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.cloud.catalogs.ec2.volumes import class_volumes, has_public_ipv4, volume_prices
+from karpenter.cloud.catalogs.ec2.volumes import class_volumes, has_public_ipv4, node_class_of, volume_prices
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.core.model.pricing import NodeVolume
 
@@ -71,3 +71,22 @@ def test_catalogs_of_ec2_know_what_volumes_cost() -> None:
     assert load_catalog("aws").volume_prices["gp3"].gib == 0.08
     assert load_catalog("aws").public_ipv4_price == 0.005
     assert not load_catalog("kwok").volume_prices
+
+
+@pytest.mark.parametrize(
+    ("status", "zones"),
+    [
+        pytest.param({"subnets": [{"zone": "b"}, {"zone": "a"}, {"zone": "b"}]}, ("a", "b"), id="each once"),
+        pytest.param({}, (), id="not looked for yet"),
+        pytest.param({"subnets": 7}, (), id="no list"),
+        pytest.param({"subnets": [7, {"zone": 7}, {"id": "subnet-1"}]}, (), id="no zones"),
+        pytest.param(None, (), id="no status"),
+    ],
+)
+def test_zones_of_a_class(status: Any, zones: tuple[str, ...]) -> None:
+    """The zones are those of the subnets that were found; what no schema has checked is passed over."""
+    plain = {"metadata": {"name": "default"}, "spec": {}, "status": status}
+    if status is None:
+        del plain["status"]
+
+    assert node_class_of(plain, "karpenter.k8s.aws", "EC2NodeClass").zones == zones

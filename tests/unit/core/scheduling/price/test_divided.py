@@ -12,8 +12,10 @@ from karpenter.api.labels import ARCH, HOSTNAME, ZONE
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price import divided
-from karpenter.core.scheduling.price.bound import DualValues, Item, Proof
-from karpenter.core.scheduling.price.divided import DomainSplit, divided_bound, divided_demand, worth_of_pods
+from karpenter.core.scheduling.price.bound import DualValues, Item
+from karpenter.core.scheduling.price.divided import DomainSplit, divided_demand
+from karpenter.core.scheduling.proof import bound as proof_bound
+from karpenter.core.scheduling.proof.bound import Proof, divided_bound, worth_of_pods
 from karpenter.core.scheduling.solve import search
 from karpenter_local.testing.builders import (
     Preferences,
@@ -252,7 +254,7 @@ def test_items_that_need_more_machines(share: float, cap: int, needing: list[int
     item = Item((1, 1), (1,), cap)
     ours = market([(4, (1, 1))], [(1.0, (4, 4))])
     values = DualValues(np.array([[0.125, 0.125]]), np.array([0.25]), 1.0, "", np.array([[1.0]]))
-    found = divided._needing_more([item], [share], Proof((item,), ours, values))
+    found = proof_bound._needing_more([item], [share], Proof((item,), ours, values))
 
     assert found.tolist() == needing
 
@@ -271,4 +273,4 @@ def test_without_a_flow_nothing_needs_more_machines() -> None:
     ours = market([(4, (1, 1))], [(1.0, (4, 4))])
     values = DualValues(np.array([[0.125, 0.125]]), np.array([0.25]), 1.0, "")
 
-    assert divided._needing_more([item], [4.0], Proof((item,), ours, values)).tolist() == []
+    assert proof_bound._needing_more([item], [4.0], Proof((item,), ours, values)).tolist() == []

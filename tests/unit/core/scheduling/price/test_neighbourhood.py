@@ -9,16 +9,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.price import exact, neighbourhood
-from karpenter.core.scheduling.price.columns import Bin, Pattern, PatternProblem
-from karpenter.core.scheduling.price.fitting import Solution
+from karpenter.core.scheduling.price import neighbourhood
 from karpenter.core.scheduling.price.neighbourhood import Repacking, repacked
-from tests.unit.core.scheduling.price.test_columns import assigned, drawn
+from karpenter.core.scheduling.price.whole import Bin, Pattern, PatternProblem, Solution
+from tests.unit.core.scheduling.proof.test_columns import assigned, drawn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karpenter.core.scheduling.price.machines import MachineSearch
 
 LONG = 30_000
 
@@ -346,65 +344,6 @@ def test_a_plan_that_is_cheaper_by_rounding_is_not_better(monkeypatch: pytest.Mo
     found = Repacking(given, plan(given, (0, (1, 1, 0, 0)), (0, (0, 0, 1, 1))).patterns).run(1000)
 
     assert [each.bin for each in found] == [0, 0]
-
-
-class Scripted:
-    """A search that answers as it is told to."""
-
-    def __init__(self, best: float, *answers: tuple[float, Solution | None]) -> None:
-        self.best, self.work = best, 5
-        self.asked: list[int] = []
-        self.offered: list[Solution] = []
-        self._answers = list(answers)
-
-    def run(self, limit: int) -> tuple[float, Solution | None]:
-        self.asked.append(limit)
-        return self._answers.pop(0)
-
-    def offer(self, known: Solution) -> None:
-        self.offered.append(known)
-
-
-KNOWN, BETTER, BEST = (Solution(cost, ()) for cost in (3.0, 2.0, 1.0))
-
-
-@pytest.mark.parametrize(
-    ("known", "answers", "began"),
-    [
-        pytest.param(KNOWN, [(9.0, None)], [], id="proved at once"),
-        pytest.param(KNOWN, [(1.0, None), (1.0, BETTER)], [KNOWN], id="repacked, and nothing more"),
-        pytest.param(KNOWN, [(1.0, None), (1.0, None)], [KNOWN], id="nothing is found"),
-        pytest.param(None, [(1.0, None), (1.0, None)], [], id="the first plan is not known"),
-        pytest.param(None, [(1.0, None), (9.0, BEST)], [], id="proved later"),
-        pytest.param(BEST, [(1.0, KNOWN), (1.0, BEST), (1.0, None)], [KNOWN, BEST], id="found twice"),
-        pytest.param(None, [(1.0, None), (1.0, BEST), (1.0, KNOWN)], [BEST], id="found without a first"),
-    ],
-)
-def test_plans_are_repacked_in_between(
-    known: Solution | None,
-    answers: list[tuple[float, Solution | None]],
-    began: list[Solution],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A search that has not proved its plan goes on with it repacked, as long as there is a new one."""
-    begun: list[Solution] = []
-
-    def again(given: PatternProblem, begin: Solution, limit: int) -> Solution:
-        assert given is TENS
-        assert limit == exact._REPACKING
-        begun.append(begin)
-        return BETTER
-
-    monkeypatch.setattr(exact, "repacked", again)
-    scripted = Scripted(9.0, *answers)
-    search: MachineSearch = scripted  # type: ignore[assignment]
-
-    assert exact._searched(search, TENS, known, 700) == answers[-1]
-
-    assert begun == began
-    assert scripted.offered == [BETTER] * len(began)
-    limits = [exact._FIRST_WORK, 5 + 700, 5 + exact._MORE_WORK]
-    assert scripted.asked == limits[: len(answers)]
 
 
 def test_sets_and_their_parts() -> None:

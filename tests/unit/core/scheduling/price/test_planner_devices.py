@@ -8,8 +8,9 @@ import pytest
 
 from karpenter.api.labels import INSTANCE_TYPE
 from karpenter.core.scheduling.problem import Options
+from karpenter.core.scheduling.proof.prove import solve_and_prove
 from karpenter_local.testing.builders import node, pod, pool
-from tests.unit.core.scheduling.dynamicresources.clusters import kind, outcome, shared, solved, want
+from tests.unit.core.scheduling.dynamicresources.clusters import asked, kind, outcome, shared, solved, want
 from tests.unit.core.scheduling.dynamicresources.hardware import (
     asking,
     exactly,
@@ -95,8 +96,10 @@ def test_how_cheap_it_could_be(claims: list[Any], bound: float) -> None:
     """The lower bound knows which machines have devices at all."""
     types = [kind("plain", cpu=4, price=1.0), machine(1, 10.0, cpu=4)]
     options = Options(packing="greedy")
-    plan = solved(
-        want(pod("web", cpu="1", memory="1"), *claims), pools=[pool("default", *types)], options=options
+    plan = solve_and_prove(
+        asked(
+            want(pod("web", cpu="1", memory="1"), *claims), pools=[pool("default", *types)], options=options
+        )
     )
 
     assert plan.cost.lower_bound == pytest.approx(bound * 0.6)  # spot is sold at 60 %
@@ -108,9 +111,8 @@ def test_a_bound_that_was_not_worked_out_before() -> None:
         *(gpu(f"g{n:02}", consumes_counters={"g": str(100 + n)}) for n in range(30)), counters={"g": "1499"}
     )
     types = [kind("hard", cpu=4, price=1.0, brings=hard), machine(15, 10.0, cpu=4)]
-    plan = solved(
-        want(pod("web", cpu="1", memory="1"), asking(exactly(count=15))), pools=[pool("default", *types)]
-    )
+    pods = want(pod("web", cpu="1", memory="1"), asking(exactly(count=15)))
+    plan = solve_and_prove(asked(pods, pools=[pool("default", *types)]))
 
     assert plan.cost.lower_bound == pytest.approx(1.0 * 0.6)
     assert plan.cost.hourly == pytest.approx(10.0 * 0.6)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from karpenter_local.apiserver import field_errors
 from karpenter_local.apiserver.admission.pods import admit_pod, tolerate_absence
 from karpenter_local.apiserver.qos import qos_class
 from karpenter_local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
+    from karpenter_local.apiserver.field_errors import FieldError
     from karpenter_local.apiserver.resources import APIResource
 
 # https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
@@ -50,6 +54,16 @@ class PodStrategy(Strategy):
             ]
         status["qosClass"] = qos_class(value["spec"])
         value["status"] = status
+
+    def validate_status(self, value: Object, old: Object) -> Sequence[FieldError]:
+        """Refuse to nominate a pod that is bound."""
+        after = (value.get("status") or {}).get("nominatedNodeName")
+        before = (old.get("status") or {}).get("nominatedNodeName")
+        if not after or after == before or not old["spec"].get("nodeName"):
+            return ()
+        # The feature gate ClearingNominatedNodeNameAfterBinding, on since 1.35.
+        detail = "may not be set on pods that are already bound to a node"
+        return (field_errors.forbidden("status.nominatedNodeName", detail),)
 
     def grace(self, value: Object, asked: int | None) -> int:
         """Return how long the pod may wind down; what is on no node or has finished goes at once."""

@@ -46,6 +46,9 @@ def bind(backend: Backend, resource: APIResource, namespace: str, body: Object, 
     if spec.get("schedulingGates"):
         raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
     spec["nodeName"] = node
+    # The feature gate ClearingNominatedNodeNameAfterBinding, on since 1.35:
+    # https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/
+    value.setdefault("status", {}).pop("nominatedNodeName", None)
     extra = (body.get("metadata") or {}).get("annotations")
     if extra:
         meta["annotations"] = {**(meta.get("annotations") or {}), **extra}

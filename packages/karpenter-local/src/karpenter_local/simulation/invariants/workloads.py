@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.api.labels import HOSTNAME, ZONE
+from karpenter.api.pod import Pod
 from karpenter_local.sandbox.operators import LEASE, LEASE_NAMESPACE, LEASE_TERMS, REPLICA
 from karpenter_local.simulation.invariants.invariant import (
     CloudCall,
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.api.pod import Pod
     from karpenter.kube.rest import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
+    from karpenter_local.simulation.mirror import ObjectWrite
 
 _OVER: Final = frozenset({"Succeeded", "Failed"})
 _UNDER_WAY: Final = 0.1
@@ -53,6 +54,12 @@ _TOGETHER: Final = 30.0
 
 _AT_ONCE: Final = 1.0
 """Seconds within which the nominations of one decision are told; the next one is a batch later."""
+
+NOMINATOR: Final = "karpenter-nomination"
+"""The field manager of the operator's nominations."""
+
+NOMINATED: Final = 30.0
+"""Seconds that a pod may stay nominated for a node that is gone."""
 
 _WINDOW: Final = 10.0
 _MANY: Final = 300
@@ -205,6 +212,51 @@ def _stays_apart(pod: Pod) -> bool:
     return affinity is not None and any(
         each.topology_key == HOSTNAME for each in affinity.required_during_scheduling_ignored_during_execution
     )
+
+
+class NominationInvariant(Invariant):
+    """What kube-scheduler has nominated is left alone, and no pod stays nominated for a node that is gone."""
+
+    name = "nomination"
+
+    def __init__(self, simulated: SimulatedCluster, violations: ViolationLog) -> None:
+        super().__init__(simulated, violations)
+        self._since: dict[str, float] = {}
+
+    def on_write(self, write: ObjectWrite) -> None:
+        """Look at what an operator has written of ``status.nominatedNodeName``."""
+        before, after = write.before, write.after
+        if not write.by or not isinstance(before, Pod) or not isinstance(after, Pod):
+            return
+        was, became = before.status.nominated_node_name, after.status.nominated_node_name
+        if was == became:
+            return
+        if was and not _is_nominated_by_operator(before):
+            self.violated(
+                f"pod {before.key} is nominated for {became!r}, and another client had nominated it"
+            )
+        if became and (after.spec.node_name or after.spec.scheduling_gates or owner_of(after) == "DaemonSet"):
+            self.violated(f"pod {before.key} is nominated for {became}, and kube-scheduler does not place it")
+
+    def on_tick(self) -> None:
+        """Look at the pods that wait for a node that is gone."""
+        waiting = {
+            key
+            for key, pod in self.mirror.pods.items()
+            if not pod.spec.node_name
+            and not is_leaving(pod)
+            and _is_nominated_by_operator(pod)
+            and pod.status.nominated_node_name not in self.mirror.nodes
+        }
+        self._since = {key: self._since.get(key, self.now) for key in sorted(waiting)}
+        for key, since in self._since.items():
+            if min(self.now - since, self.simulated.calm_for) > NOMINATED:
+                self.violated(f"pod {key} is nominated for a node that is gone for {self.now - since:.0f} s")
+
+
+def _is_nominated_by_operator(pod: Pod) -> bool:
+    managers = {each.manager for each in pod.metadata.managed_fields}
+    return bool(pod.status.nominated_node_name) and managers == {NOMINATOR}
 
 
 class BufferInvariant(Invariant):

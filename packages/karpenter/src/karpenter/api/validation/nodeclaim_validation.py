@@ -7,6 +7,7 @@ because a preference that makes no sense is simply never met. Names follow
 https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 """
 
+import difflib
 import re
 from collections.abc import Iterable, Iterator
 from typing import Protocol
@@ -23,6 +24,9 @@ _DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*")
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 _LONGEST_NAME = 63
+_CLOSE = 0.85
+"""How alike a label must be to one that is meant."""
+
 _LONGEST_SUBDOMAIN = 253
 
 KEY_RULE = (
@@ -117,7 +121,10 @@ def restriction(key: str, rules: LabelRules) -> str:
     if key in rules.restricted_labels:
         return f"label {key} is set by Kubernetes and may not be asked for"
     domains = ", ".join(sorted(rules.restricted_domains))
-    return f"label {key} is in a restricted domain ({domains}); only well-known labels of these may be used"
+    problem = f"label {key} is in a restricted domain ({domains})"
+    close = difflib.get_close_matches(key, sorted(rules.well_known), n=1, cutoff=_CLOSE)
+    meant = f'; did you mean "{close[0]}"?' if close else ""
+    return f"{problem}; only well-known labels of these may be used{meant}"
 
 
 def _min_values(requirement: LabelRequirement) -> int | None:

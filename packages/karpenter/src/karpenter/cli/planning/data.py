@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from karpenter.api.node import Taint
+    from karpenter.cli.planning.comparison import PlanComparison, PlanOutcome
     from karpenter.cli.planning.decision import PlanDecision
+    from karpenter.cli.planning.rollout import DriftRollout
     from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.model.requirement import RequirementTerm
     from karpenter.core.scheduling.problem import NewNode, Plan, Purchase, Refusal
@@ -91,6 +93,64 @@ def disruption_data(decision: DisruptionDecision, names: Mapping[str, str]) -> d
             for command in decision.commands
         ],
         "kept": [{"node": kept.node, "code": kept.code, "message": kept.message} for kept in decision.kept],
+    }
+
+
+def rollout_data(rollout: DriftRollout) -> dict[str, Any]:
+    """Return the end of a change of NodePools as plain data."""
+    return {
+        "rollout": {
+            "drifted": [
+                {
+                    "node": each.name,
+                    "nodePool": each.pool,
+                    "reason": each.reason,
+                    "hourly": round(each.hourly, _DIGITS),
+                    "pods": each.pods,
+                    **({"held": each.held} if each.held else {}),
+                }
+                for each in rollout.drifted
+            ],
+            "atOnce": dict(rollout.at_once),
+            "machinesBefore": dict(rollout.before),
+            "machinesAfter": dict(rollout.after),
+            "hourlyBefore": round(rollout.hourly_before, _DIGITS),
+            "hourlyAfter": round(rollout.hourly_after, _DIGITS),
+            "podsEvicted": rollout.evicted,
+            "unscheduled": list(rollout.unscheduled),
+        }
+    }
+
+
+def comparison_data(comparison: PlanComparison) -> dict[str, Any]:
+    """Return two plans side by side as plain data."""
+    return {
+        "kind": "PlanComparison",
+        "before": _outcome(comparison.before),
+        "after": _outcome(comparison.after),
+        "changes": {
+            "hourly": round(comparison.hourly, _DIGITS),
+            "machines": [
+                {"type": name, "before": before, "after": after}
+                for name, (before, after) in comparison.machines.items()
+                if before != after
+            ],
+            "stranded": list(comparison.stranded),
+            "rescued": list(comparison.rescued),
+        },
+    }
+
+
+def _outcome(outcome: PlanOutcome) -> dict[str, Any]:
+    return {
+        "name": outcome.name,
+        "hourly": round(outcome.hourly, _DIGITS),
+        "machines": dict(outcome.machines),
+        "newMachines": outcome.new,
+        "removedMachines": outcome.removed,
+        "podsEvicted": outcome.evicted,
+        "unscheduled": sorted(outcome.unscheduled),
+        **(rollout_data(outcome.change) if outcome.change is not None else {}),
     }
 
 

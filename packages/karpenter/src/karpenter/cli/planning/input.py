@@ -16,25 +16,35 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.api.cluster import PriorityClass
+from karpenter.api.cluster import Event, PriorityClass
 from karpenter.api.labels import NODEPOOL_HASH
 from karpenter.api.manifests import Document, documents_or_refusals, read_object
 from karpenter.api.meta import Condition, InvalidObject, Resource, to_plain
+from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.validation.amounts import COUNTING, bad_amounts, bad_quantities
 from karpenter.api.validation.documents import Finding, builtin_problems, check_document, refusal, untold
 from karpenter.cli.files import SourceText, read_texts
+from karpenter.cli.planning.autoscaling import (
+    Bound,
+    PodAutoscaler,
+    read_autoscaler,
+    scaled,
+    without_target,
+)
+from karpenter.cli.planning.objects import deciding_findings, findings_of_pools
 from karpenter.cli.planning.server import ManifestJudge
 from karpenter.cli.server_rules import server_rules
 from karpenter.cloud.catalogs.ec2.volumes import node_class_of
 from karpenter.core.model.nodepool_hash import with_pool_hash
 from karpenter.core.state.apps import expand_workloads, with_priority
 from karpenter.core.state.cluster import ClusterView, NodeClass, view_of
+from karpenter.doctor.objects import ObjectFinding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from karpenter.api.nodepool import NodePool
+    from karpenter.session.live import LiveCluster
 
 
 _AMOUNTS: Final = re.compile(rb'"(?:%s)"\s*:\s*(\{[^{}]*(?:\}|\{))' % "|".join(sorted(COUNTING)).encode())
@@ -113,6 +123,9 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
     view: ClusterView
     problems: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
+    findings: tuple[ObjectFinding, ...] = ()
+    """What is wrong with NodePools and node classes and changes which machines are launched."""
 
 
 class _Progress:
@@ -134,34 +147,56 @@ def read_input(
     paths: Sequence[str],
     live: LiveCluster | None = None,
     *,
+    hpa: Bound = "min",
     texts: Iterable[SourceText] = (),
+    over: Iterable[SourceText] = (),
     tell: Callable[[str], None] | None = None,
 ) -> PlanInput:
     """
     Return the cluster that files, folders or standard input (``-``) describe.
 
     With a `live` cluster they are what would be applied to it: what it has already is replaced, and
-    a workload that runs there keeps the pods that it has. `texts` are files that were read before.
+    a workload that runs there keeps the pods that it has. `hpa` says which bound of autoscalers the other
+    workloads have. `texts` are files that were read before; objects of `over` replace theirs.
     Reading that takes long tells how far it is.
     """
     reader, progress = _ManifestReader(), _Progress(tell or (lambda _: None))
-    for text in (*texts, *read_texts(paths)):
-        for found in documents_or_refusals(text.content, text.source):
-            progress.step(text.source)
-            if isinstance(found, InvalidObject):
-                reader.problems.append(str(found))
-            else:
-                reader.read(found)
+    for layer in ((*texts, *read_texts(paths)), over):
+        reader.begin_layer()
+        for text in layer:
+            for found in documents_or_refusals(text.content, text.source):
+                progress.step(text.source)
+                if isinstance(found, InvalidObject):
+                    reader.problems.append(str(found))
+                else:
+                    reader.read(found)
     there = live.objects if live is not None else ()
     known = {(each.kind, each.key) for each in there}
     fresh = [each for each in reader.objects if (each.kind, each.key) not in known]
     changed = [each for each in reader.objects if (each.kind, each.key) in known]
     classes = (*(live.classes if live is not None else ()), *reader.classes)
-    view = view_of([*there, *changed, *_as_stored(fresh)], classes)
+    view = view_of([*there, *changed, *_as_stored(scaled(fresh, reader.autoscalers, hpa))], classes)
     pools = {name: _hashed(pool) for name, pool in view.pools.items()}
     view = msgspec.structs.replace(view, pools=pools)
-    skipped = (*(live.skipped if live is not None else ()), *reader.skipped)
-    return PlanInput(view=view, problems=tuple(reader.problems), skipped=skipped)
+    skipped = (
+        *(live.skipped if live is not None else ()),
+        *reader.skipped,
+        *without_target([*there, *reader.objects], reader.autoscalers),
+    )
+    events = tuple(each for each in (*there, *reader.objects) if isinstance(each, Event))
+    return PlanInput(
+        view=view,
+        problems=tuple(reader.problems),
+        skipped=skipped,
+        events=events,
+        findings=(*reader.findings, *findings_of_pools(_only_there(view, reader.objects))),
+    )
+
+
+def _only_there(view: ClusterView, read: Iterable[Resource]) -> list[NodePool]:
+    """Return the NodePools that no file has."""
+    names = {each.name for each in read if isinstance(each, NodePool)}
+    return [pool for name, pool in view.pools.items() if name not in names]
 
 
 def _hashed(pool: NodePool) -> NodePool:
@@ -171,13 +206,23 @@ def _hashed(pool: NodePool) -> NodePool:
 
 class _ManifestReader:
     def __init__(self) -> None:
-        self.objects: list[Resource] = []
+        self._held: dict[tuple[str, str], Resource] = {}
         self.classes: list[NodeClass] = []
+        self.autoscalers: list[PodAutoscaler] = []
         self.problems: list[str] = []
         self.skipped: list[str] = []
+        self.findings: list[ObjectFinding] = []
         self._seen: dict[tuple[str, str], str] = {}
         self._amounts = AmountReader()
         self._judge = ManifestJudge(server_rules)
+
+    @property
+    def objects(self) -> list[Resource]:
+        return list(self._held.values())
+
+    def begin_layer(self) -> None:
+        """Let what is read from now on replace what was read before; a layer has each object once."""
+        self._seen.clear()
 
     def read(self, document: Document) -> None:
         version, kind = document.identity
@@ -187,18 +232,22 @@ class _ManifestReader:
             return
         try:
             found, node_class = read_object(document), _node_class(document)
+            autoscaler = read_autoscaler(document) if found is None else None
         except InvalidObject as error:
             self.problems.append(f"{document.source}: {error}")
             return
         # An API server with our CustomResourceDefinitions would refuse the same.
         if kind in _WRITTEN_BY_USERS:
             self.problems += [str(each) for each in check_document(document) if isinstance(each, Finding)]
+        self.findings += deciding_findings(document)
         if node_class is not None:
             self.classes.append(node_class)
         if found is not None:
             if kind not in _WRITTEN_BY_USERS:
                 self._weigh(document)
             self._add(found, document)
+        elif autoscaler is not None:
+            self.autoscalers.append(autoscaler)
         elif node_class is None:
             self.skipped.append(f"{document.source}: {version} {kind} decides nothing here and is left out")
 
@@ -219,7 +268,7 @@ class _ManifestReader:
             first = self._seen[identity]
             self.problems.append(f"{document.source}: {document.subject}: is there already, in {first}")
         self._seen[identity] = document.source
-        self.objects.append(found)
+        self._held[identity] = found
 
 
 def _as_stored(objects: list[Resource]) -> list[Resource]:
@@ -241,13 +290,6 @@ def _node_class(document: Document) -> NodeClass | None:
     except msgspec.ValidationError as error:
         problem = str(error)
         raise InvalidObject(subject=document.subject, field="status.conditions", problem=problem) from None
-    plain = {**document.plain, "status": {"conditions": [to_plain(each) for each in conditions]}}
+    told = status if isinstance(status, dict) else {}
+    plain = {**document.plain, "status": {**told, "conditions": [to_plain(each) for each in conditions]}}
     return node_class_of(plain, version.partition("/")[0], kind)
-
-
-class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cluster holds, and what of it could not be read."""
-
-    objects: tuple[Any, ...] = ()
-    classes: tuple[NodeClass, ...] = ()
-    skipped: tuple[str, ...] = ()

@@ -11,10 +11,10 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from rich.console import Console, RenderableType
 from rich.text import Text
 
 from karpenter.cli.planning.data import bill, counted, money
+from karpenter.cli.planning.rows import comparison_rows, machine_rows, rollout_sentences
 from karpenter.core.model.pricing import (
     COMMITMENT,
     DISCOUNT,
@@ -28,12 +28,16 @@ from karpenter.core.model.pricing import (
     VOLUMES,
 )
 from karpenter.core.model.resources import CPU, MEMORY
-from karpenter.top.table import Cell, FittedColumn, fitted
+from karpenter.top.table import Cell, FittedColumn, TextConsole, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rich.console import Console, RenderableType
+
+    from karpenter.cli.planning.comparison import PlanComparison
     from karpenter.cli.planning.decision import PlanDecision
+    from karpenter.cli.planning.rollout import DriftRollout
     from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.scheduling.problem import Cost, NewNode, Plan
 
@@ -46,6 +50,9 @@ _PIPE: Final = 120
 
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _SHOWN: Final = 4
+_LONG: Final = 12
+"""Rows of new machines from which on a summary by instance type comes first."""
+
 _PARTS: Final = {
     OVERLAYS: "NodeOverlays",
     DISCOUNT: "price factors",
@@ -65,12 +72,20 @@ def show(
     *,
     why: bool = False,
     remarks: Iterable[str] = (),
+    change: DriftRollout | None = None,
 ) -> None:
-    """Print a plan as text, with a reason for the place of every pod if `why`, and remarks before the sum."""
+    """
+    Print a plan as text, with a reason for the place of every pod if `why`, and remarks before the sum.
+
+    `change` is what becomes of everything that has drifted.
+    """
     console = console or _console()
     plan = decision.plan
     if plan.new_nodes:
         several = len(decision.provisioning.pools) > 1
+        by_type = machine_rows(plan.new_nodes)
+        if len(_alike(plan.new_nodes)) > _LONG and len(by_type) > 1:
+            console.print(_by_type(by_type, console.width))
         console.print(_machines(plan, decision.names, console.width, pools=several))
     if plan.placed:
         console.print(_existing(plan, decision.names, console.width))
@@ -91,13 +106,47 @@ def show(
     if decision.disruption is not None:
         console.print()
         show_disruption(decision.disruption, console)
+    if change is not None:
+        console.print()
+        console.print(Text("\n".join(rollout_sentences(change))))
 
 
 def _console() -> Console:
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = TextConsole()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PIPE
     return console
+
+
+def show_comparison(comparison: PlanComparison, console: Console | None = None) -> None:
+    """Print two plans side by side."""
+    console = console or _console()
+    before, after = comparison.before, comparison.after
+    columns = (
+        FittedColumn(),
+        FittedColumn(title="before", right=True),
+        FittedColumn(title="after", right=True),
+        FittedColumn(title="change", right=True),
+    )
+    console.print(f"before: {before.name}\nafter:  {after.name}\n", soft_wrap=True)
+    console.print(fitted(columns, [list(row) for row in comparison_rows(comparison)], console.width))
+    types = [
+        [name, f"{one:,}", f"{other:,}", f"{other - one:+,}"]
+        for name, (one, other) in comparison.machines.items()
+        if one != other
+    ]
+    if types:
+        console.print(fitted(columns, types, console.width, title="Machines that differ"))
+    for style, title, pods in (
+        ("red", "No place any more", comparison.stranded),
+        ("green", "A place now", comparison.rescued),
+    ):
+        if pods:
+            console.print(Text(f"{title}: {_pods(list(pods), {})}", style=style))
+    if after.change is not None:
+        console.print(Text("\n".join(rollout_sentences(after.change))))
+    if comparison.is_same:
+        console.print("Both come to the same.")
 
 
 def bar(share: float, width: int = _BAR) -> Text:
@@ -116,6 +165,17 @@ class ShareBar(msgspec.Struct, frozen=True):
     def draw(self, width: int) -> Text:
         """Return the bar in so many columns, its figure included."""
         return bar(self.share, width - 5)
+
+
+def _by_type(rows: list[tuple[str, ...]], width: int) -> RenderableType:
+    columns = (
+        FittedColumn(title="instance type"),
+        FittedColumn(title="buy"),
+        FittedColumn(title="machines", right=True),
+        FittedColumn(title="pods", right=True),
+        FittedColumn(title="$/hour", right=True),
+    )
+    return fitted(columns, [list(row) for row in rows], width, title="New machines by instance type")
 
 
 def _machines(plan: Plan, names: dict[str, str], width: int, *, pools: bool) -> RenderableType:
@@ -150,7 +210,7 @@ def _machines(plan: Plan, names: dict[str, str], width: int, *, pools: bool) -> 
                 str(sum(len(node.pods) for node in alike)),
                 money(price),
                 f"${price * HOURS_A_MONTH:,.2f}",
-                _pods([pod for node in alike for pod in node.pods], names),
+                _pods([pod for node in alike for pod in node.pods], names) or "replicas of its NodePool",
             ]
         )
     return fitted(columns, rows, width, title="New machines")

@@ -16,6 +16,7 @@ from karpenter.cli.planning.data import counted, money
 from karpenter.cloud.catalogs.ec2.instancetypes import SPOT_SHARE, SPREAD, spot_price
 from karpenter.core.model.pricing import family_of
 from karpenter.core.model.resources import CPU
+from karpenter.why.classes import missing_class
 from karpenter.why.pods import full_pools
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ def remarks(decision: PlanDecision, view: ClusterView, catalog: Catalog) -> Iter
     """Yield what people should know about a plan."""
     plan = decision.plan
     yield from full_pools(view)
+    yield from _missing_classes(plan, view, catalog)
+    for pool, count in decision.unsold.items():
+        yield f"NodePool {pool} lacks {counted(count, 'machine')}, and nothing on sale satisfies it."
     yield from _held_by_floors(plan, view)
     commands = decision.disruption.commands if decision.disruption is not None else ()
     bought = [*plan.new_nodes, *(node for command in commands for node in command.replacements)]
@@ -66,6 +70,12 @@ def remarks(decision: PlanDecision, view: ClusterView, catalog: Catalog) -> Iter
         )
     yield from _spot_in_one_place(plan)
     yield from _burstable(bought, catalog)
+
+
+def _missing_classes(plan: Plan, view: ClusterView, catalog: Catalog) -> Iterator[str]:
+    pools = sorted({node.pool for node in plan.new_nodes})
+    told = (missing_class(view.pools[name], view, catalog) for name in pools)
+    yield from dict.fromkeys(f"{each}." for each in told if each)
 
 
 def _held_by_floors(plan: Plan, view: ClusterView) -> Iterator[str]:

@@ -8,7 +8,6 @@ What must survive a restart is in the tags of instances, or in Kubernetes.
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -30,6 +29,7 @@ from karpenter.cloud.aws.metrics import METRICS
 from karpenter.cloud.aws.nodeclass.status import NodeClassStatusResolver
 from karpenter.cloud.aws.nodeclass.validation import DryRunValidator
 from karpenter.cloud.aws.pricing import stated_prices
+from karpenter.cloud.aws.repair import REPAIRS
 from karpenter.cloud.aws.tagging import lacks_partition
 from karpenter.cloud.cloudprovider import (
     ControllerContext,
@@ -38,7 +38,6 @@ from karpenter.cloud.cloudprovider import (
     Machine,
     NodeClassKind,
     ProviderController,
-    RepairPolicy,
 )
 from karpenter.cloud.errors import (
     CloudError,
@@ -61,25 +60,6 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterView
 
 NODE_CLASS: Final = NodeClassKind(EC2NodeClass.api_version.partition("/")[0], EC2NodeClass.kind)
-
-
-def _policy(condition: str, status: str, minutes: int) -> RepairPolicy:
-    return RepairPolicy(
-        condition_type=condition, condition_status=status, toleration=timedelta(minutes=minutes)
-    )
-
-
-# The conditions of the EKS node monitoring agent, with the tolerations that Karpenter gives them:
-# https://karpenter.sh/docs/concepts/disruption/ and https://docs.aws.amazon.com/eks/latest/userguide/node-health.html
-REPAIRS: Final = (
-    _policy("Ready", "False", 30),
-    _policy("Ready", "Unknown", 30),
-    _policy("AcceleratedHardwareReady", "False", 10),
-    _policy("StorageReady", "False", 30),
-    _policy("NetworkingReady", "False", 30),
-    _policy("KernelReady", "False", 30),
-    _policy("ContainerRuntimeReady", "False", 30),
-)
 
 
 class AwsProvider:

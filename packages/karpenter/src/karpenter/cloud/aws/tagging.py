@@ -8,7 +8,7 @@ reports is kept for the next nodes of its type.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import structlog
 
@@ -59,6 +59,7 @@ class TaggingController:
     """Tags instances with the names of their nodes and claims."""
 
     name = "nodeclaim.tagging"
+    kinds: ClassVar = (NodeClaim,)
     workers = 1
 
     def __init__(
@@ -121,6 +122,7 @@ class PartitionController:
     """Labels claims with the partition that EC2 has put their machine into."""
 
     name = "nodeclaim.partition"
+    kinds: ClassVar = (NodeClaim,)
     workers = 1
 
     def __init__(self, *, view: Callable[[], ClusterView], instances: InstanceProvider) -> None:
@@ -163,6 +165,7 @@ class DiscoveredCapacityController:
     """Keeps the memory that nodes report."""
 
     name = "providers.instancetype.capacity"
+    kinds: ClassVar = (Node,)
     workers = 1
 
     def __init__(

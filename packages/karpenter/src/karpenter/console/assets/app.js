@@ -27,6 +27,18 @@ class App {
   can(what) { return Boolean(this.model.doc.features[what]); }
   status(text) { $("status").textContent = text; }
 
+  /** Say whether the cluster is shown as it is now; asOf is when it answered last, if it does not now. */
+  fresh(told) {
+    clearInterval(this.ageing);
+    this.freshness = told;
+    $("status").title = told.problem;
+    $("status").classList.toggle("stale", Boolean(told.asOf));
+    if (!told.asOf) { this.status("live"); return; }
+    const tell = () => this.status(`not live: as of ${Math.round((Date.now() - Date.parse(told.asOf)) / 1000)} s ago`);
+    tell();
+    this.ageing = setInterval(tell, 1000);
+  }
+
   // Those of a live cluster are short, and change to "live" once it answers.
   remarks(doc) {
     const told = doc.remarks || [], listed = doc.mode === "plan" && told.length > 0;
@@ -381,7 +393,8 @@ function follow(app) {
   });
   source.addEventListener("again", () => location.reload());
   source.addEventListener("error", () => app.status("The server does not answer."));
-  source.addEventListener("open", () => { if (app.model.live) app.status("live"); });
+  source.addEventListener("freshness", (event) => app.fresh(JSON.parse(event.data)));
+  source.addEventListener("open", () => { if (app.model.live) app.fresh(app.freshness || app.model.doc.freshness); });
 }
 
 async function begin() {

@@ -20,6 +20,8 @@ EMPTY = "Empty"
 DRIFTED = "Drifted"
 UNDERUTILIZED = "Underutilized"
 EXPIRED = "Expired"
+UNHEALTHY = "Unhealthy"
+SCALED_DOWN = "ScaledDown"
 
 Obstacle: TypeAlias = tuple[DisruptionCode, str]
 """What keeps a node: a code and a sentence."""

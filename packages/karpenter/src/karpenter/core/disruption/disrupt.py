@@ -29,7 +29,6 @@ from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import (
     DRIFTED,
     EMPTY,
-    EXPIRED,
     UNDERUTILIZED,
     Command,
     KeptNode,
@@ -54,7 +53,7 @@ from karpenter.core.disruption.preferred import (
     return_to_preferred,
 )
 from karpenter.core.disruption.simulate import Simulator
-from karpenter.core.disruption.staticdrift import cheapest_node, note_static_gate, replace_static_drifted
+from karpenter.core.disruption.staticdrift import note_static_gate, replace_static_drifted, template_node
 from karpenter.core.disruption.validation import PERIOD, WAIT
 from karpenter.core.effects import Effect
 from karpenter.core.lifecycle.disruption_conditions import (
@@ -63,7 +62,6 @@ from karpenter.core.lifecycle.disruption_conditions import (
     expires_at,
     within_consolidate_after,
 )
-from karpenter.core.lifecycle.expiration import expire
 from karpenter.core.provisioning.static import count_claims
 from karpenter.core.scheduling.build.build import overlaid_catalog
 from karpenter.core.state.pdb import PdbLimits
@@ -173,20 +171,6 @@ def savings_bound(
 ) -> SavingsBound:
     """Return how far savings could go at a moment, without a decision."""
     return _Pass(view, catalog, DisruptionMemory(), now, context).bound()
-
-
-def expired(view: ClusterView, catalog: Catalog, now: datetime) -> list[Command]:
-    """Return what becomes of nodes whose claims are expired, as commands; no budget applies to them."""
-    return [
-        Command(
-            reason=EXPIRED,
-            candidates=(node.name,),
-            hourly_before=price_of(node, catalog) or 0.0,
-            pods_moved=sum(is_reschedulable(pod) for pod in node.pods),
-        )
-        for node in state_nodes(view)
-        if node.claim is not None and not node.is_deleting and expire(node.claim, now).effects
-    ]
 
 
 def next_moment(view: ClusterView, now: datetime) -> datetime | None:
@@ -344,7 +328,7 @@ class _Pass:
             },
             headroom,
             self._obstacles,
-            template_node=lambda each: cheapest_node(each, self._catalog),
+            replacement=lambda pool: template_node(pool, self._catalog),
             stop=self._stop,
         )
 

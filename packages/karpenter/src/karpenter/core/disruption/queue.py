@@ -27,6 +27,7 @@ from karpenter.core.lifecycle.conditions import (
 )
 from karpenter.core.lifecycle.registration import render_taint
 from karpenter.core.lifecycle.termination import with_disrupted_taint
+from karpenter.core.provisioning.nomination import Nomination, nomination_of
 from karpenter.core.provisioning.provisioner import create, creation_problem
 from karpenter.core.state.statenode import StateNode, state_nodes
 
@@ -110,6 +111,17 @@ def nominate_destinations(command: Command, view: ClusterView, until: datetime) 
         if pod is not None:
             effects.append(nominated(pod, node=name))
     return effects
+
+
+def planned_places(
+    command: Command, launched: Sequence[NodeClaim], view: ClusterView, now: datetime
+) -> dict[str, Nomination]:
+    """Return where the pods of a command are to run; `launched` are its replacements, in order."""
+    nodes = {node.name: node for node in state_nodes(view)}
+    found = {key: nomination_of(nodes[name], now) for key, name in command.moves.items() if name in nodes}
+    for new, claim in zip(command.replacements, launched, strict=False):
+        found |= dict.fromkeys(new.pods, Nomination(claim.name, now))
+    return found
 
 
 def tainted_without_command(view: ClusterView, queued: AbstractSet[str]) -> tuple[StateNode, ...]:

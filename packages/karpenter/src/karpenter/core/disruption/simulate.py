@@ -279,7 +279,6 @@ class Simulator:
             packing="greedy",
             effort=min(options.effort, _EFFORT),
             usual=memory_per_cpu(nodes) if fullest_first else None,
-            prove=False,
             reserved="fallback",
         )
         built = assemble(view, catalog, nodes=nodes, pods=[*pending, *moving], options=options, policy=policy)

@@ -18,12 +18,13 @@ from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.drift import UNREACHED, drift_command, drift_order
 from karpenter.core.model.resources import parse_resources
 from karpenter.core.scheduling.build.build import as_pool
-from karpenter.core.scheduling.problem import NewNode, Options, Problem
+from karpenter.core.scheduling.problem import NewNode, Problem
 from karpenter.core.scheduling.solve import solve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from karpenter.api.nodepool import NodePool
     from karpenter.core.disruption.budgets import Headroom
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.command import Command, Obstacles
@@ -40,7 +41,7 @@ def replace_static_drifted(
     headroom: Headroom,
     obstacles: Obstacles,
     *,
-    template_node: Callable[[Candidate], NewNode | None],
+    replacement: Callable[[NodePool], NewNode | None],
     stop: Callable[[], bool],
 ) -> list[Command]:
     """
@@ -72,7 +73,7 @@ def replace_static_drifted(
         if stop():
             obstacles[name] = UNREACHED
             continue
-        node = template_node(candidate)
+        node = replacement(pool)
         if node is None:
             message = f"nothing that NodePool {pool.name} allows can be bought to replace it"
             obstacles[name] = (DisruptionCode.NO_INSTANCE_TYPES, message)
@@ -89,14 +90,12 @@ def note_static_gate(candidates: Iterable[Candidate], obstacles: Obstacles) -> N
     obstacles |= {each.name: (DisruptionCode.STATIC_CAPACITY, message) for each in candidates}
 
 
-def cheapest_node(candidate: Candidate, catalog: Catalog) -> NewNode | None:
+def template_node(node_pool: NodePool, catalog: Catalog) -> NewNode | None:
     """Return the cheapest node that a static NodePool may launch; None when nothing can be launched."""
-    pool = msgspec.structs.replace(as_pool(candidate.pool, catalog, {}), limits={})
+    pool = msgspec.structs.replace(as_pool(node_pool, catalog, {}), limits={})
     placeholder = Pod(
         metadata=ObjectMeta(name="static", namespace="default"),
         spec=PodSpec(node_selector={NODEPOOL: pool.name}, tolerations=(_ANY_TAINT,)),
     )
-    plan = solve(
-        Problem(pods=(placeholder,), pools=(pool,), rules=catalog.label_rules, options=Options(prove=False))
-    )
+    plan = solve(Problem(pods=(placeholder,), pools=(pool,), rules=catalog.label_rules))
     return msgspec.structs.replace(plan.new_nodes[0], pods=()) if plan.new_nodes else None

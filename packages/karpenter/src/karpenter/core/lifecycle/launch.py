@@ -10,7 +10,7 @@ How machines are launched is the provider's part.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import msgspec
@@ -63,6 +63,8 @@ class LaunchFailure(msgspec.Struct, frozen=True, kw_only=True):
     """The reason of the condition Launched."""
 
     message: str
+    sold_out: str = ""
+    """The offerings that have no capacity, with spaces."""
 
 
 class _Answered(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +77,9 @@ class _Answered(msgspec.Struct, frozen=True, kw_only=True):
     capacity: Mapping[str, int]
     allocatable: Mapping[str, int]
 
+
+_MOST_SOLD_OUT: Final = 1000
+"""Offerings that an Event names; a name has about 30 characters, and an annotation 256 KiB."""
 
 _ANSWERED: Final = _Answered(
     provider_id=LaunchFact.PROVIDER_ID,
@@ -90,7 +95,9 @@ def launch(claim: NodeClaim, because: str) -> Launch:
     """Return the launch of a claim, with what follows from each answer."""
     failure = LaunchFailure(kind="other", reason=LaunchFact.REASON, message=LaunchFact.ERROR)
     kinds = {
-        "insufficient_capacity": msgspec.structs.replace(failure, kind="insufficient capacity"),
+        "insufficient_capacity": msgspec.structs.replace(
+            failure, kind="insufficient capacity", sold_out=LaunchFact.SOLD_OUT
+        ),
         "nodeclass_not_ready": msgspec.structs.replace(failure, kind="nodeclass not ready"),
         "failed": failure,
     }
@@ -114,11 +121,14 @@ def launch_facts(machine: LaunchedMachine, now: datetime) -> dict[str, Any]:
     }
 
 
-def failure_facts(message: str, now: datetime, *, reason: str = "LaunchFailed") -> dict[str, Any]:
+def failure_facts(
+    message: str, now: datetime, *, reason: str = "LaunchFailed", sold_out: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the facts of a launch that failed; the `reason` is that of the condition Launched."""
     return {
         LaunchFact.ERROR: truncate(message),
         LaunchFact.REASON: reason,
+        LaunchFact.SOLD_OUT: " ".join(sold_out[:_MOST_SOLD_OUT]),
         LaunchFact.TIME: render_time(now),
     }
 
@@ -157,7 +167,7 @@ def launch_failed(claim: NodeClaim, failure: LaunchFailure, now: datetime) -> tu
     if failure.kind == "insufficient capacity":
         because = f"insufficient capacity: {truncate(failure.message)}"
         return (
-            insufficient_capacity(claim, failure.message),
+            insufficient_capacity(claim, failure.message, failure.sold_out),
             *delete_claim(claim, "insufficient_capacity", because),
         )
     if failure.kind == "nodeclass not ready":

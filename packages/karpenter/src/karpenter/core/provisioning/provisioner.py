@@ -8,14 +8,7 @@ that CapacityBuffers ask for. A pod that requires a node without a NodePool is s
 Between the decision and the creation of a claim the cluster may change: :func:`creation_problem` is the one
 place where limits are checked again, for pods and for replacements alike.
 
-Nominations: nodes that pending pods were given while the nodes start, kept until the pods are bound.
-
-A plan for many pods at once fits tightly. Decided anew while its nodes start, pod by pod, the same pods may
-not fit, and one node too many would be launched. So a nominated pod is counted as if it ran on its node
-already, and no other place is looked for.
-
-A nomination ends with its claim, when its pods no longer fit beside what was bound instead, or a while
-after the node is initialized: by then kube-scheduler could have bound the pod, and has decided otherwise.
+Which pods were given a node before, and keep it, is in :mod:`.nomination`.
 """
 
 from __future__ import annotations
@@ -35,7 +28,7 @@ from karpenter.api.labels import (
     LabelRules,
     node_class_label,
 )
-from karpenter.api.meta import ObjectMeta, OwnerReference, is_status_condition_true, status_condition_since
+from karpenter.api.meta import ObjectMeta, OwnerReference, is_status_condition_true
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimResources, NodeClaimSpec, NodeRequirement
 from karpenter.api.pod import Pod, PodSpec
 from karpenter.base.quantity import QuantityError
@@ -45,12 +38,18 @@ from karpenter.core.model.catalog import Catalog, Choice, InstanceType, choices
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import (
-    fits,
-    merge,
     parse_resources,
-    pod_requests,
     render_amount,
     render_resources,
+)
+from karpenter.core.provisioning.interchange import interchange
+from karpenter.core.provisioning.nomination import (
+    Nomination,
+    current_nominations,
+    is_starting,
+    is_unlaunched,
+    keep_nominations,
+    nomination_of,
 )
 from karpenter.core.scheduling.build.build import (
     BuiltProblem,
@@ -62,84 +61,34 @@ from karpenter.core.scheduling.build.build import (
 from karpenter.core.scheduling.build.pods import deleting_node_pods, pods_by_zone
 from karpenter.core.scheduling.build.virtualpods import buffer_problem, is_virtual, virtual_pods
 from karpenter.core.scheduling.encode.preferences import relaxations
-from karpenter.core.scheduling.gap import with_gap_parts
-from karpenter.core.scheduling.problem import NewNode, Options, Plan, Pool, Refusal
+from karpenter.core.scheduling.problem import NewNode, Options, Plan, Pool, Problem, Refusal
 from karpenter.core.scheduling.purchases import (
     OnDemandFloors,
     solve_with_commitments,
     spread_over_spot,
     with_floors,
 )
-from karpenter.core.scheduling.solve import bought_for
-from karpenter.core.state.cluster import ClusterView
+from karpenter.core.scheduling.solve import bought_for, solve
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.pod import is_unscheduled
-from karpenter.core.state.statenode import StateNode, state_nodes
+from karpenter.core.state.statenode import state_nodes
 
 if TYPE_CHECKING:
     from karpenter.api.node import Node
     from karpenter.api.nodepool import NodePool
+    from karpenter.core.state.cluster import ClusterView
 
-# kube-scheduler binds seconds after a node is ready. Until then consolidation must not take the node for
-# empty:
-# https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/pkg/controllers/state/statenode.go
-BINDING_GRACE: Final = timedelta(seconds=20)
-"""For how long a nomination holds on a node that is initialized."""
-
-
-# Pods are nominated for twice the batch duration, and at least for this long, as upstream does.
-_SHORTEST: Final = timedelta(seconds=10)
 MOST_FORESEEN: Final = 10
 """Claims without a machine, beyond which a decision waits until they have one."""
 
+AGAIN: Final = 10.0
+"""Seconds after which pods that still have no node are decided about again."""
 
-class Nomination(msgspec.Struct, frozen=True):
-    """The claim that a pod was nominated for, and when."""
+TOLD_AGAIN: Final = timedelta(hours=24)
+"""After this long the preferences of the same pod are reported again."""
 
-    claim: str
-    made: datetime
-
-
-class NominatedCluster(msgspec.Struct, frozen=True):
-    """The cluster with every nominated pod on its node, and which pods those are."""
-
-    view: ClusterView
-    nodes: tuple[StateNode, ...]
-    pods: frozenset[str] = frozenset()
-
-
-def keep_nominations(
-    view: ClusterView,
-    nodes: Sequence[StateNode],
-    waiting: Iterable[Pod],
-    nominations: Mapping[str, Nomination],
-    now: datetime,
-) -> NominatedCluster:
-    """Return the cluster with those pods of `waiting` on their nodes whose nominations still hold."""
-    by_claim: dict[str, list[Pod]] = {}
-    for pod in waiting if nominations else ():
-        nomination = nominations.get(pod.key)
-        if nomination is not None and not is_virtual(pod) and _holds(nomination, view, now):
-            by_claim.setdefault(nomination.claim, []).append(pod)
-    if not by_claim:
-        return NominatedCluster(view, tuple(nodes))
-    moved: dict[str, Pod] = {}
-    after = []
-    for node in nodes:
-        coming = by_claim.get(node.claim.name, []) if node.claim is not None and not node.is_deleting else []
-        if not coming or not fits(merge(map(pod_requests, coming)), node.available):
-            after.append(node)
-            continue
-        there = [_at(pod, node.name) for pod in coming]
-        moved |= {pod.key: pod for pod in there}
-        after.append(
-            StateNode(node=node.node, claim=node.claim, pods=(*node.pods, *there), marked=node.marked)
-        )
-    if not moved:
-        return NominatedCluster(view, tuple(nodes))
-    return NominatedCluster(
-        msgspec.structs.replace(view, pods={**view.pods, **moved}), tuple(after), frozenset(moved)
-    )
+APART: Final = "they would rather be apart from other pods"
+SPREAD: Final = "they would rather be spread"
 
 
 def foresee_machines(view: ClusterView, catalog: Catalog) -> ClusterView | None:
@@ -162,16 +111,11 @@ def foresee_machines(view: ClusterView, catalog: Catalog) -> ClusterView | None:
             return None
         if not sold or sold[0].offering.reservation_id:
             return None
-        found[claim.name] = _foreseen(claim, sold)
+        found[claim.name] = foreseen(claim, sold)
     return msgspec.structs.replace(view, claims={**view.claims, **found}) if found else None
 
 
-def is_unlaunched(claim: NodeClaim) -> bool:
-    """Whether a claim waits for its machine."""
-    return not claim.status.provider_id and claim.metadata.deletion_timestamp is None
-
-
-def _foreseen(claim: NodeClaim, sold: Sequence[Choice]) -> NodeClaim:
+def foreseen(claim: NodeClaim, sold: Sequence[Choice]) -> NodeClaim:
     """Return a claim as the launch of the first of these would leave it, with the labels of all of them."""
     kind = sold[0].kind
     shared = set(_labels(sold[0]).items())
@@ -194,52 +138,6 @@ def _labels(choice: Choice) -> dict[str, str]:
     return {**choice.kind.requirements.labels(), **choice.offering.requirements.labels()}
 
 
-def nomination_period(batch_max: timedelta) -> timedelta:
-    """
-    Return how long a node is nominated for pods that fit on it, given the longest time that a batch collects.
-
-    Twice that time, so that pods of the next batch still find the node nominated, as in Karpenter:
-    https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/state/statenode.go
-    """
-    return max(2 * batch_max, _SHORTEST)
-
-
-def current_nominations(nominations: Mapping[str, Nomination], view: ClusterView) -> dict[str, Nomination]:
-    """Return the nominations whose pod and claim still exist, by the key of the pod."""
-    return {key: each for key, each in nominations.items() if key in view.pods and each.claim in view.claims}
-
-
-def is_starting(node: StateNode) -> bool:
-    """Whether a node is starting, so that pods are nominated for it."""
-    return node.claim is not None and not node.is_initialized
-
-
-def _holds(nomination: Nomination, view: ClusterView, now: datetime) -> bool:
-    claim = view.claims.get(nomination.claim)
-    if claim is None or claim.name in view.marked:
-        return False
-    conditions = claim.status.conditions
-    # kube-scheduler cannot bind the pod before: startup taints keep it away.
-    if not is_status_condition_true(conditions, "Initialized"):
-        return True
-    complete = status_condition_since(conditions, "Initialized") or nomination.made
-    return now < max(complete, nomination.made) + BINDING_GRACE
-
-
-def _at(pod: Pod, node: str) -> Pod:
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
-
-
-AGAIN: Final = 10.0
-"""Seconds after which pods that still have no node are decided about again."""
-
-TOLD_AGAIN: Final = timedelta(hours=24)
-"""After this long the preferences of the same pod are reported again."""
-
-APART: Final = "they would rather be apart from other pods"
-SPREAD: Final = "they would rather be spread"
-
-
 def is_provisionable(pod: Pod) -> bool:
     """Whether a pod is pending and kube-scheduler has found no node for it."""
     # kube-scheduler sets the condition once no node fits: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
@@ -253,16 +151,6 @@ def is_trigger(item: Pod | Node) -> bool:
     if isinstance(item, Pod):
         return is_provisionable(item)
     return any(taint.key == DISRUPTED for taint in item.spec.taints)
-
-
-def is_node_coming(nomination: Nomination | None, claim: NodeClaim | None) -> bool:
-    """Whether the node that a pod was nominated for is starting, so that reports on the pod are no news."""
-    return (
-        nomination is not None
-        and claim is not None
-        and claim.metadata.deletion_timestamp is None
-        and not is_status_condition_true(claim.status.conditions, "Initialized")
-    )
 
 
 def may_serve_more(pool: NodePool, before: NodePool | None) -> bool:
@@ -403,6 +291,9 @@ class ProvisioningSettings(msgspec.Struct, frozen=True, kw_only=True):
     nominated_for: timedelta = timedelta(seconds=20)
     """How long a node is nominated for pods that fit on it."""
 
+    nominate: bool = False
+    """Whether kube-scheduler is told where pods are planned to run; then they keep places on any node."""
+
     report: bool = False
     """Whether a decision says what is left out of it even when no pod needs a place."""
 
@@ -414,13 +305,22 @@ class ProvisioningMemory(msgspec.Struct, frozen=True, kw_only=True):
     """What the provisioner remembers from one decision to the next."""
 
     nominations: Mapping[str, Nomination] = {}
-    """The starting node that each pod was nominated for, by the key of the pod."""
+    """The node that each pod was nominated for, by the key of the pod."""
 
     told: Mapping[str, datetime] = {}
     """Pods whose preferences were reported to hinder consolidation, by uid, and when."""
 
     buffered: frozenset[str] = frozenset()
     """Nodes, and claims of nodes that are starting, that hold room for a CapacityBuffer."""
+
+    def with_nominations(self, nominations: Mapping[str, Nomination]) -> ProvisioningMemory:
+        """Return the memory with nominations that were made elsewhere; of two for a pod the newer counts."""
+        new = {
+            key: each
+            for key, each in nominations.items()
+            if key not in self.nominations or self.nominations[key].made <= each.made
+        }
+        return msgspec.structs.replace(self, nominations={**self.nominations, **new}) if new else self
 
     def with_claim(
         self, claim: NodeClaim, pods: Iterable[Pod], now: datetime, *, is_buffered: bool = False
@@ -490,6 +390,7 @@ def provision(
     *,
     now: datetime,
     settings: ProvisioningSettings,
+    solver: Callable[[Problem], Plan] = solve,
 ) -> ProvisioningDecision:
     """Decide where every pod that needs a place goes, and which nodes to launch for them."""
     view = foresee_machines(view, catalog) or view
@@ -515,17 +416,17 @@ def provision(
     decision = msgspec.structs.replace(decision, pools=built.pools, left_out=left_out)
     if not pods:
         return decision
-    plan = _plan(built, view, policy)
-    if settings.report:
-        plan = msgspec.structs.replace(plan, cost=with_gap_parts(plan.cost, built.problem))
-    return _planned(
-        decision, built, view, catalog, pods, plan=plan, now=now, nominated_for=settings.nominated_for
-    )
+    plan = _plan(built, view, policy, solver)
+    if settings.nominate:
+        plan = interchange(plan, cluster.nodes, {pod.key: pod for pod in pods})
+    return _planned(decision, built, view, catalog, pods, plan=plan, now=now, settings=settings)
 
 
-def _plan(built: BuiltProblem, view: ClusterView, policy: SchedulingPolicy) -> Plan:
+def _plan(
+    built: BuiltProblem, view: ClusterView, policy: SchedulingPolicy, solver: Callable[[Problem], Plan]
+) -> Plan:
     """Return the plan for a problem, with what depends on all of its purchases together."""
-    plan = solve_with_commitments(built.problem, built.commitments)
+    plan = solve_with_commitments(built.problem, built.commitments, solver=solver)
     floors = OnDemandFloors.of(view.pools.values(), built.nodes)
     plan = with_floors(plan, built.problem, floors, built.commitments)
     return spread_over_spot(plan, built.nodes, policy.prices.concentration)
@@ -540,12 +441,12 @@ def _planned(
     *,
     plan: Plan,
     now: datetime,
-    nominated_for: timedelta,
+    settings: ProvisioningSettings,
 ) -> ProvisioningDecision:
     """Return a decision with the plan for some pods and everything that follows from it."""
     known = {pod.key: pod for pod in pods}
     starting = _starting(plan, view, known)
-    nominations = {key: Nomination(claim, now) for key, claim in starting.items()}
+    nominations = _kept_places(plan, view, known, now, on_any=settings.nominate)
     rules = catalog.label_rules
     refusals = (*built.refusals, *plan.refusals)
     return msgspec.structs.replace(
@@ -554,7 +455,7 @@ def _planned(
         claims=tuple(create(node, view.pools[node.pool], rules, bought_for(node)) for node in plan.new_nodes),
         effects=(
             *decision.effects,
-            *_nominations(plan, view, known, now + nominated_for),
+            *_nominations(plan, view, known, now + settings.nominated_for),
             *_refusals(built, plan, known),
             *_empty_pools(built, plan, view.pools),
         ),
@@ -603,6 +504,20 @@ def _starting(plan: Plan, view: ClusterView, pods: Mapping[str, Pod]) -> dict[st
         key: claims[name]
         for name, keys in plan.placed.items()
         if name in claims
+        for key in keys
+        if not is_virtual(pods[key])
+    }
+
+
+def _kept_places(
+    plan: Plan, view: ClusterView, pods: Mapping[str, Pod], now: datetime, *, on_any: bool
+) -> dict[str, Nomination]:
+    """Return the nominations of pods that were given a place on a node that is starting, or `on_any`."""
+    by_name = {node.name: node for node in state_nodes(view)}
+    return {
+        key: nomination_of(by_name[name], now)
+        for name, keys in plan.placed.items()
+        if on_any or is_starting(by_name[name])
         for key in keys
         if not is_virtual(pods[key])
     }

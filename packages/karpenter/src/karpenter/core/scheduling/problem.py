@@ -117,9 +117,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     effort: int = 60
     """How many rounds of improvement packing by price may take."""
 
-    prove: bool = True
-    """Whether to work out the lower bound of the cost."""
-
     seed: int = 0
     stop: Callable[[], bool] | None = None
     """Called between steps; True ends the search with what was found."""
@@ -219,6 +216,11 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     pool: str
     code: str
     message: str
+    label: str = ""
+    """The label that is asked for in vain; empty where it is about none."""
+
+    largest: tuple[tuple[str, int], ...] = ()
+    """Of every resource that alone is too much, the most of it that fits."""
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):

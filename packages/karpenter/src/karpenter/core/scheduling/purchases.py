@@ -18,7 +18,7 @@ where commitments are used up there is none.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -141,7 +141,11 @@ def after_purchases(pool: Pool, nodes: Sequence[NewNode]) -> Pool:
 
 
 def solve_with_commitments(
-    problem: Problem, left: tuple[tuple[Commitment, float], ...], rounds: int = _ROUNDS
+    problem: Problem,
+    left: tuple[tuple[Commitment, float], ...],
+    rounds: int = _ROUNDS,
+    *,
+    solver: Callable[[Problem], Plan] = solve,
 ) -> Plan:
     """
     Return the plan for a problem in which commitments have so much left.
@@ -149,7 +153,7 @@ def solve_with_commitments(
     In the pools of the problem what a commitment could pay for costs next to nothing. Of the nodes that are
     bought so, the fullest come first. After so many `rounds` what is left is not used any more.
     """
-    plan = solve(problem)
+    plan = solver(problem)
     covered = [node for node in plan.new_nodes if part(node.purchase.parts, COMMITMENT)]
     if not covered:
         return plan
@@ -164,7 +168,9 @@ def solve_with_commitments(
     if len(kept) == len(covered):
         return _exchanged(plan, {node.name: node for node in kept})
     left = left if rounds > 1 else ()
-    return _combined(plan, kept, solve_with_commitments(_remaining(problem, kept, left), left, rounds - 1))
+    return _combined(
+        plan, kept, solve_with_commitments(_remaining(problem, kept, left), left, rounds - 1, solver=solver)
+    )
 
 
 def _fullness(node: NewNode) -> float:

@@ -13,36 +13,41 @@ placed, under the last relaxation: every preference has been dropped.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from karpenter.api.labels import NODES
 from karpenter.core.model.resources import CPU, human_amount, render_amount
 from karpenter.core.model.taints import first_untolerated
-from karpenter.core.scheduling.decode import DecodedPlan, hourly
+from karpenter.core.scheduling.decode import DecodedPlan
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.encode.preferences import PodData, host_limit
 from karpenter.core.scheduling.pack import greedy
 from karpenter.core.scheduling.pack.reservationmanager import distinct_values, violates_min_values
 from karpenter.core.scheduling.pack.scheduler import PodPlacement, Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyGroup, TopologyType
-from karpenter.core.scheduling.price.bound import lower_bound
-from karpenter.core.scheduling.price.divided import divided_bound
-from karpenter.core.scheduling.price.exact import INTEGER_PROGRAM, cheapest_schedule
-from karpenter.core.scheduling.price.machines import TOLERANCE
 from karpenter.core.scheduling.price.planner import cheaper, cheaper_with_devices
+from karpenter.core.scheduling.price.repack import repacked_schedule
 from karpenter.core.scheduling.problem import Cost, NewNode, Plan, Pool, Problem, Reason, Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from karpenter.api.node import Taint
     from karpenter.core.model.requirement import Requirement
+    from karpenter.core.model.requirements import Incompatible
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, PoolOfferingTable, Template
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
 
 _SHOWN_DOMAINS: Final = 25
+_CLOSE: Final = 0.85
+"""How alike a label must be to one that is meant."""
+
 _ABSURD_CPU: Final = 1_000_000
 """A thousand cores: the manifest probably has M where m is meant."""
 
@@ -76,48 +81,73 @@ def _sentence(scheduler: Scheduler, reasons: tuple[Reason, ...]) -> str:
 
 def explain(scheduler: Scheduler, pod_data: PodData, template: Template) -> Reason | None:
     """Return the first reason why a new node of one NodePool cannot serve a pod; None if it can."""
-    code, message = next(_obstacles(scheduler, pod_data, template), ("", ""))
-    return Reason(pool=template.pool.name, code=code, message=message) if code else None
+    found = next(_obstacles(scheduler, pod_data, template), None)
+    if found is None:
+        return None
+    return Reason(
+        pool=template.pool.name,
+        code=found.code,
+        message=found.message,
+        label=found.label,
+        largest=found.largest,
+    )
 
 
-def _obstacles(scheduler: Scheduler, pod_data: PodData, template: Template) -> Iterator[tuple[str, str]]:
+class Obstacle(NamedTuple):
+    """What keeps a new node of one NodePool from serving a pod; the fields are those of a Reason."""
+
+    code: str
+    message: str
+    label: str = ""
+    largest: tuple[tuple[str, int], ...] = ()
+
+
+def _obstacles(scheduler: Scheduler, pod_data: PodData, template: Template) -> Iterator[Obstacle]:
     if pod_data.relaxation.impossible:
-        yield (
-            "Contradiction",
-            f"what the pod asks of label {pod_data.relaxation.impossible} contradicts itself",
-        )
+        label = pod_data.relaxation.impossible
+        yield Obstacle("Contradiction", f"what the pod asks of label {label} contradicts itself", label)
     # The order of the checks is that of placing, so the first reason is the one that refuses the pod.
     taint = first_untolerated(pod_data.tolerations, template.pool.taints)
     if taint is not None:
-        yield "TaintNotTolerated", f"the pod does not tolerate the taint {_taint(taint)}"
+        yield Obstacle("TaintNotTolerated", f"the pod does not tolerate the taint {_taint(taint)}")
     refused = template.pool.requirements.refuses(pod_data.requirements, scheduler.encoded.well_known)
     if refused is not None:
-        yield "RequirementsNotMet", str(refused)
+        yield Obstacle("RequirementsNotMet", _refusal(refused, scheduler.encoded.well_known), refused.key)
     base = scheduler.base(template)
     yield from _catalogue(pod_data, base)
     state = scheduler.states.step(base, pod_data.requirements)
     if state is None:
-        yield "RequirementsNotMet", f"no instance type satisfies {pod_data.requirements}"
+        yield Obstacle("RequirementsNotMet", f"no instance type satisfies {pod_data.requirements}")
     else:
         yield from _limits(scheduler, pod_data, [state])
         yield from _placing(scheduler, pod_data, state)
 
 
-def _placing(scheduler: Scheduler, pod_data: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
+def _refusal(refused: Incompatible, known: AbstractSet[str]) -> str:
+    """Return why labels do not match, with the label that is meant where one is misspelled."""
+    if refused.has or refused.hint:
+        return str(refused)
+    close = difflib.get_close_matches(refused.key, sorted(known), n=1, cutoff=_CLOSE)
+    return str(msgspec.structs.replace(refused, hint=close[0]) if close else refused)
+
+
+def _placing(scheduler: Scheduler, pod_data: PodData, state: ClaimState) -> Iterator[Obstacle]:
     """Yield what refuses a pod whose requirements and tolerations match the NodePool."""
     reachable = [scheduler.states.step(state, each) for each in pod_data.volumes] or [state]
     possible = [each for each in reachable if each is not None]
     if not possible:
         text = " or ".join(str(each) for each in pod_data.volumes)
-        yield "VolumeNotReachable", f"the pod's volumes can only be reached from {text}"
+        yield Obstacle("VolumeNotReachable", f"the pod's volumes can only be reached from {text}")
     elif not _with_room(pod_data, possible):
-        yield "NoInstanceTypeFits", _room(pod_data, possible[0])
+        yield Obstacle(
+            "NoInstanceTypeFits", _room(pod_data, possible[0]), largest=_largest(pod_data, possible[0])
+        )
     else:
         yield from _hosts(scheduler, pod_data)
         yield from _launching(scheduler, pod_data, state)
 
 
-def _launching(scheduler: Scheduler, pod_data: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
+def _launching(scheduler: Scheduler, pod_data: PodData, state: ClaimState) -> Iterator[Obstacle]:
     """Yield what refuses a pod that would fit on some instance type."""
     next_states = _with_room(pod_data, scheduler.narrowings(pod_data).of(scheduler.base(state.template)))
     beside = _with_room(pod_data, map(partial(scheduler.beside_daemon_ports, pod_data), next_states))
@@ -125,9 +155,11 @@ def _launching(scheduler: Scheduler, pod_data: PodData, state: ClaimState) -> It
         yield from _domains(pod_data, state)
     elif not beside:
         ports = ", ".join(str(port) for port in pod_data.pod_class.ports)
-        yield "HostPortTaken", f"a daemon of every node takes a host port that the pod wants ({ports})"
+        yield Obstacle(
+            "HostPortTaken", f"a daemon of every node takes a host port that the pod wants ({ports})"
+        )
     elif lacking := _lacking(scheduler, pod_data, beside):
-        yield "DevicesNotAvailable", lacking
+        yield Obstacle("DevicesNotAvailable", lacking)
     else:
         want, number = pod_data.pod_class.want, scheduler.next_bin
         given = _with_room(
@@ -148,22 +180,24 @@ def _with_room(pod_data: PodData, states: Iterable[ClaimState | None]) -> list[C
     return [state for state in states if state is not None and state.fits(pod_data.pod_class.want)]
 
 
-def _catalogue(pod_data: PodData, base: ClaimState) -> Iterator[tuple[str, str]]:
+def _catalogue(pod_data: PodData, base: ClaimState) -> Iterator[Obstacle]:
     table = base.template.table
     if not table.types:
-        yield "NoInstanceTypes", "the pool has no instance types"
+        yield Obstacle("NoInstanceTypes", "the pool has no instance types")
     if not table.offerings:
-        yield "NoOfferingAvailable", "no offering of any instance type is available"
+        yield Obstacle("NoOfferingAvailable", "no offering of any instance type is available")
     unmet, _ = _first_unmet(table, table.everything, base.requirements)
     if unmet is not None:
-        yield "NoInstanceTypes", f"no available instance type satisfies the pool's requirement {unmet}"
+        text = f"no available instance type satisfies the pool's requirement {unmet}"
+        yield Obstacle("NoInstanceTypes", text, unmet.key)
     wanted = [base.requirements[each.key].intersect(each) for each in pod_data.requirements]
     unmet, left = _first_unmet(table, base.bits, wanted)
     if unmet is not None:
         kinds, asked = len(table.types_of(left)), pod_data.requirements[unmet.key]
-        yield (
+        yield Obstacle(
             "NoInstanceTypeMatches",
             f"none of the {kinds} instance types that are left satisfies {asked} in an available offering",
+            unmet.key,
         )
 
 
@@ -179,16 +213,16 @@ def _first_unmet(
     return None, bits
 
 
-def _limits(
-    scheduler: Scheduler, pod_data: PodData, next_states: Sequence[ClaimState]
-) -> Iterator[tuple[str, str]]:
+def _limits(scheduler: Scheduler, pod_data: PodData, next_states: Sequence[ClaimState]) -> Iterator[Obstacle]:
     """Yield which limit leaves none of the instance types that fit."""
     template = next_states[0].template
     limits = scheduler.pool_limits.get(template.number)
     if limits is None:
         return
     if not limits.allows_another:
-        yield "LimitReached", _used_up(template.pool, {NODES: 0}) or "the pool's limit on nodes is reached"
+        yield Obstacle(
+            "LimitReached", _used_up(template.pool, {NODES: 0}) or "the pool's limit on nodes is reached"
+        )
     scheduler.needs_exact_check(template)  # from here on the limit is counted exactly, if it can bind at all
     want = pod_data.pod_class.want
     if any(next_state.fits(want) for next_state in next_states) and not any(
@@ -196,7 +230,7 @@ def _limits(
     ):
         left = limits.left()
         text = ", ".join(f"{name} {render_amount(name, max(amount, 0))}" for name, amount in left.items())
-        yield (
+        yield Obstacle(
             "LimitReached",
             _used_up(template.pool, left)
             or f"every instance type that would do exceeds the pool's limits, which leave {text}",
@@ -236,6 +270,19 @@ def _room(pod_data: PodData, state: ClaimState) -> str:
     return f"the pod is too large for every instance type left: {text}{_hint(pod_data)}"
 
 
+def _largest(pod_data: PodData, state: ClaimState) -> tuple[tuple[str, int], ...]:
+    """Return of every resource that alone is too much the most that fits, all else being as it is."""
+    table, want = state.template.table, np.array(pod_data.pod_class.want)
+    rooms = table.room[table.types_of(state.bits)]
+    enough = rooms >= want
+    found = []
+    for position, name in enumerate(table.axis):
+        fits = np.delete(enough, position, axis=1).all(axis=1) & (rooms[:, position] >= 0)
+        if fits.any():
+            found.append((name, int(rooms[fits, position].max())))
+    return tuple(found)
+
+
 def _hint(pod_data: PodData) -> str:
     """Return what may be meant by a request for thousands of cores; nothing for any other."""
     cpu = pod_data.pod_class.requests.get(CPU, 0)
@@ -263,7 +310,7 @@ def _texts(name: str, *amounts: int) -> list[str]:
     return short if short[0] != short[1] else [render_amount(name, amount) for amount in amounts]
 
 
-def _hosts(scheduler: Scheduler, pod_data: PodData) -> Iterator[tuple[str, str]]:
+def _hosts(scheduler: Scheduler, pod_data: PodData) -> Iterator[Obstacle]:
     """Yield the affinity or spread over hostname that a new node cannot meet."""
     for demand in pod_data.demands.hosts:
         group = demand.group
@@ -273,28 +320,30 @@ def _hosts(scheduler: Scheduler, pod_data: PodData) -> Iterator[tuple[str, str]]
         if group.kind is TopologyType.POD_AFFINITY:
             others = f"pods matching {group.spec.selector}"
             text = f"the pod must share a node with {others}, and no such node takes it"
-        yield _CODES[group.kind], text
+        yield Obstacle(_CODES[group.kind], text, group.key)
 
 
-def _domains(pod_data: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
+def _domains(pod_data: PodData, state: ClaimState) -> Iterator[Obstacle]:
     for demand in pod_data.demands.domains:
         group = demand.group
         allowed = group.allowed_domains(pod_data.strict[group.key], self_selecting=demand.self_selecting)
         possible = state.domains(group.key)
         if possible is not None and not possible:
-            yield "TopologyNotMet", f"nodes of this pool have no label {group.key}"
+            yield Obstacle("TopologyNotMet", f"nodes of this pool have no label {group.key}", group.key)
         if allowed is not None and possible is not None and not possible & allowed.keys():
-            yield _CODES[group.kind], f"{_demand(group)}; pods per domain: {_counts(group)}"
+            yield Obstacle(
+                _CODES[group.kind], f"{_demand(group)}; pods per domain: {_counts(group)}", group.key
+            )
     if len(pod_data.demands.domains) > 1:
         text = "; ".join(_demand(demand.group) for demand in pod_data.demands.domains)
-        yield "TopologyNotMet", f"no domain satisfies all of: {text}"
+        yield Obstacle("TopologyNotMet", f"no domain satisfies all of: {text}")
     group = pod_data.demands.domains[0].group
-    yield _CODES[group.kind], f"{_demand(group)}; pods per domain: {_counts(group)}"
+    yield Obstacle(_CODES[group.kind], f"{_demand(group)}; pods per domain: {_counts(group)}", group.key)
 
 
 def _reserved_and_min_values(
     scheduler: Scheduler, pod_data: PodData, next_states: Sequence[ClaimState]
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[Obstacle]:
     """Yield whether reservations are used up or minValues cannot be met."""
     template, want = next_states[0].template, pod_data.pod_class.want
     buyable = [
@@ -302,7 +351,7 @@ def _reserved_and_min_values(
     ]
     choice = [distinct_values(template, bits) for bits in buyable]
     if not buyable:
-        yield "ReservationExhausted", "every reservation that the pod could use is taken"
+        yield Obstacle("ReservationExhausted", "every reservation that the pod could use is taken")
     elif scheduler.problem.options.min_values == "Strict" and all(
         violates_min_values(found, template.min_values) for found in choice
     ):
@@ -311,7 +360,7 @@ def _reserved_and_min_values(
             for key, least in template.min_values.items()
             if choice[0][key] < least
         )
-        yield "MinValuesNotMet", f"minValues of the pool cannot be kept with this pod: {text}"
+        yield Obstacle("MinValuesNotMet", f"minValues of the pool cannot be kept with this pod: {text}")
 
 
 _CODES: Final = {
@@ -419,11 +468,7 @@ def solve(problem: Problem, like: EncodedProblem | None = None) -> Plan:
 
     The problem shares what it can with one that is `like` it.
     """
-    scheduler, left = search(problem, like)
-    cost: Cost | None = None
-    if problem.options.prove and scheduler.claims.count and not scheduler.stop():
-        scheduler, cost = _proved(scheduler, left)
-    return plan_of(scheduler, left, cost)
+    return plan_of(*search(problem, like))
 
 
 def plan_of(scheduler: Scheduler, left: dict[int, int], cost: Cost | None = None) -> Plan:
@@ -436,31 +481,6 @@ def plan_of(scheduler: Scheduler, left: dict[int, int], cost: Cost | None = None
         refusals=refusals(scheduler, left),
         cost=cost if cost is not None else Cost(hourly=decoded.hourly),
         complete=scheduler.is_complete,
-    )
-
-
-def _proved(scheduler: Scheduler, left: dict[int, int]) -> tuple[Scheduler, Cost]:
-    """Return the cheapest schedule with the best lower bound that can be proved."""
-    cost = hourly(scheduler)
-    divided = divided_bound(scheduler, left) if _has_topology(scheduler) else None
-    bound, method = divided if divided is not None else lower_bound(scheduler, left)
-    if bound < cost * (1 - TOLERANCE) and scheduler.problem.options.packing == "price":
-        cheapest, exact = cheapest_schedule(scheduler, left, cost)
-        if cheapest is not scheduler:
-            scheduler, cost = cheapest, hourly(cheapest)
-        if exact is not None and exact > bound:
-            bound, method = exact, INTEGER_PROGRAM
-    # More than rounding errors above the plan would be a wrong proof, which must not be hidden.
-    assert bound <= cost * (1 + TOLERANCE) + TOLERANCE, f"bound {bound} above the cost {cost}"
-    return scheduler, Cost(hourly=cost, lower_bound=min(bound, cost), method=method)
-
-
-def _has_topology(scheduler: Scheduler) -> bool:
-    """Whether any pods keep apart, or are spread over domains."""
-    return any(
-        each.pod_class.ports or each.demands.hosts or each.demands.domains
-        for by_relaxation in scheduler.pod_data.values()
-        for each in by_relaxation
     )
 
 
@@ -477,7 +497,8 @@ def packed_by_price(scheduler: Scheduler, left: dict[int, int]) -> tuple[Schedul
         return scheduler, left
     if scheduler.devices is not None:
         scheduler, left = cheaper_with_devices(scheduler, left, _pack)
-    return cheaper(scheduler), left
+    scheduler = cheaper(scheduler)
+    return repacked_schedule(scheduler, left), left
 
 
 def _pack(scheduler: Scheduler) -> dict[int, int]:

@@ -101,6 +101,9 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     """Reason of its Ready condition."""
 
     message: str = ""
+    causes: tuple[str, ...] = ()
+    """Conditions that keep it from being ready, each with its message."""
+
     deleting: bool = False
     generation: int = 0
     volumes: tuple[NodeVolume, ...] = ()
@@ -109,14 +112,18 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     public_ipv4: bool = False
     """Whether its machines have a public address."""
 
+    zones: tuple[str, ...] = ()
+    """Those of its subnets; none where they have not been looked for."""
+
 
 def node_class(item: Any, group: str, kind: str) -> NodeClass:
     """Return the fields of a node class that the core reads, from a struct or a dictionary."""
     plain: dict[str, Any] = item if isinstance(item, dict) else to_plain(item)
     meta = plain.get("metadata", {})
-    ready = _ready(plain.get("status", {}).get("conditions") or [])
+    conditions = plain.get("status", {}).get("conditions") or []
     if not isinstance(item, dict):
-        ready = _ready([{"status": "Unknown", **to_plain(each)} for each in item.status.conditions])
+        conditions = [{"status": "Unknown", **to_plain(each)} for each in item.status.conditions]
+    ready: dict[str, Any] = next((each for each in conditions if each.get("type") == "Ready"), {})
     status = ready.get("status", "Unknown")
     return NodeClass(
         group=group,
@@ -125,13 +132,21 @@ def node_class(item: Any, group: str, kind: str) -> NodeClass:
         ready=None if status == "Unknown" else status == "True",
         reason=ready.get("reason", ""),
         message=ready.get("message", ""),
+        causes=_causes(conditions) if status != "True" else (),
         deleting="deletionTimestamp" in meta,
         generation=meta.get("generation", 0),
     )
 
 
-def _ready(conditions: list[dict[str, Any]]) -> dict[str, Any]:
-    return next((each for each in conditions if each.get("type") == "Ready"), {})
+def _causes(conditions: list[dict[str, Any]]) -> tuple[str, ...]:
+    """Return the conditions beside Ready that do not hold, with what they say; those that are False first."""
+    parts = [each for each in conditions if each.get("type") != "Ready" and each.get("status") != "True"]
+    refused = [each for each in parts if each.get("status") == "False"] or parts
+    return tuple(
+        f"{each.get('type', '')}: {told}" if told else str(each.get("type", ""))
+        for each in refused
+        for told in [each.get("message") or each.get("reason") or ""]
+    )
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -552,6 +567,10 @@ class ClusterState:
             self._claim_changed(item, before)
         elif kind is NodePool or kind is NodeOverlay:
             self.consolidation_state += _spec_inputs(item) != _spec_inputs(before)
+        elif kind is DaemonSet:
+            self.consolidation_state += _generation(item) != _generation(before)
+        elif kind is NodeClass:
+            self.consolidation_state += item != before  # it holds no more than decisions read
 
     def _pod_changed(self, pod: Pod | None, before: Pod | None) -> None:
         self._index.update_pod(pod, before)
@@ -601,6 +620,11 @@ def _spec_inputs(item: NodePool | NodeOverlay | None) -> tuple[object, ...]:
     if item is None:
         return ()
     return item.metadata.generation, is_status_condition_true(item.status.conditions, "Ready")
+
+
+def _generation(item: DaemonSet | None) -> int | None:
+    """Return what changes with the requests of a DaemonSet, and not with the count of its pods."""
+    return item.metadata.generation if item is not None else None
 
 
 def _node_inputs(node: Node | None) -> tuple[object, ...]:

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 _DISRUPTED: Final = Taint(key=DISRUPTED, effect=NO_SCHEDULE)
 
+NOMINATION_MANAGER: Final = "karpenter-nomination"
+"""The field manager that nominates pods for us; upstream and the other writes of ours use other names."""
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+
 
 def is_terminal(pod: Pod) -> bool:
     """Whether the phase of the pod is Succeeded or Failed."""
@@ -60,18 +65,38 @@ def is_unscheduled(pod: Pod) -> bool:
     """
     Whether the pod has no node and needs one.
 
-    A pod with a nominated node is preempting others and gets their room, and kube-scheduler does not look
-    at a pod with scheduling gates:
+    A pod that kube-scheduler has nominated is preempting others and gets their room, and kube-scheduler does
+    not look at a pod with scheduling gates:
     https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/.
     """
     return (
         not pod.spec.node_name
         and is_active(pod)
         and not pod.spec.scheduling_gates
-        and not pod.status.nominated_node_name
+        and not is_preempting(pod)
         and not is_owned_by_daemonset(pod)
         and not is_owned_by_node(pod)
     )
+
+
+def is_preempting(pod: Pod) -> bool:
+    """Whether another client than us has nominated the pod, as kube-scheduler does when it preempts."""
+    return bool(pod.status.nominated_node_name) and not is_nominated_by_us(pod)
+
+
+def is_nominated_by_us(pod: Pod) -> bool:
+    """Whether the nominated node of the pod is one that we have set, and no other client."""
+    entries = pod.metadata.managed_fields
+    return (
+        bool(pod.status.nominated_node_name)
+        and bool(entries)
+        and all(each.manager == NOMINATION_MANAGER for each in entries)
+    )
+
+
+def may_be_nominated(pod: Pod) -> bool:
+    """Whether a node may be nominated for the pod: kube-scheduler places it, and has not begun to."""
+    return is_unscheduled(pod) and pod.spec.scheduler_name in {"", DEFAULT_SCHEDULER}
 
 
 def is_reschedulable(pod: Pod) -> bool:

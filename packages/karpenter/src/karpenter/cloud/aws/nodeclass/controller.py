@@ -12,7 +12,7 @@ no transition.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import structlog
 
@@ -128,6 +128,7 @@ class NodeClassController:
     """Reconciles EC2NodeClasses."""
 
     name = "nodeclass"
+    kinds: ClassVar = (NodeClass, NodeClaim)
     workers = 10
 
     def __init__(

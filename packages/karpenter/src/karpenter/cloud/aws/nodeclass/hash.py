@@ -13,7 +13,7 @@ https://karpenter.sh/docs/concepts/disruption/#drift
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
@@ -193,6 +193,7 @@ class NodeClassHashController:
     """Annotates node classes with their hash, and claims when the version of the hash has changed."""
 
     name = "nodeclass.hash"
+    kinds: ClassVar = (NodeClass,)
     workers = 10
 
     def __init__(

@@ -154,6 +154,21 @@ class Data(msgspec.Struct, frozen=True):
                 yield facts, price, zones
 
 
+_ZONE: Final = re.compile(r"(?P<region>[a-z]{2}(?:-[a-z]+)+-\d+)(?:[a-z]|-)")
+"""A zone, or the beginning of a local zone such as us-west-2-lax-1a."""
+
+
+def region_of_zone(zone: str) -> str:
+    """Return the region that a zone is named after; empty where there is no such region."""
+    # us-west-2a lies in us-west-2, and so does the local zone us-west-2-lax-1a.
+    # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-regions-availability-zones.html
+    found = _ZONE.match(zone)
+    if found is None:
+        return ""
+    region, data = found["region"], load_data()
+    return region if region in data.regions or data.listed_in(region) is not None else ""
+
+
 @lru_cache(maxsize=1)
 def load_data() -> Data:
     """Return the facts that ship with the product."""

@@ -14,11 +14,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, Final
-
-import msgspec
-from mypy_boto3_ec2 import EC2Client
-from mypy_boto3_pricing import PricingClient
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from karpenter.api.labels import ON_DEMAND, SPOT
 from karpenter.cloud.catalogs.ec2.data import (
@@ -37,6 +33,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from botocore.exceptions import ClientError
+    from mypy_boto3_ec2 import EC2Client
+    from mypy_boto3_pricing import PricingClient
 
     from karpenter.core.model.catalog import Catalog
 
@@ -71,7 +69,7 @@ class RefreshFailed(RuntimeError):  # noqa: N818  reads as what happened
         """What helps, where it is known."""
 
 
-class CatalogClients(msgspec.Struct, frozen=True):
+class CatalogClients(NamedTuple):
     """The clients of EC2 and of the price list."""
 
     ec2: EC2Client

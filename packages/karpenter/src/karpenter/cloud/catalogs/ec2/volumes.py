@@ -122,10 +122,23 @@ def _volumes(mappings: Iterable[BlockDeviceMapping]) -> Iterator[NodeVolume]:
 
 
 def node_class_of(item: Any, group: str, kind: str) -> NodeClass:
-    """Return the fields of a node class that the core reads, with the volumes of an EC2NodeClass."""
+    """Return the fields of a node class that the core reads, with volumes and zones of an EC2NodeClass."""
     found = node_class(item, group, kind)
     plain: Mapping[str, Any] = item if isinstance(item, dict) else to_plain(item)
     spec = plain.get("spec")
     if kind != EC2NodeClass.kind or not isinstance(spec, dict):
         return found
-    return msgspec.structs.replace(found, volumes=class_volumes(spec), public_ipv4=has_public_ipv4(spec))
+    return msgspec.structs.replace(
+        found,
+        volumes=class_volumes(spec),
+        public_ipv4=has_public_ipv4(spec),
+        zones=tuple(sorted(set(_zones(plain.get("status"))))),
+    )
+
+
+def _zones(status: Any) -> Iterator[str]:
+    """Yield the zones of the subnets in a status, which no schema has checked."""
+    subnets = status.get("subnets") if isinstance(status, dict) else None
+    for each in subnets if isinstance(subnets, list) else ():
+        if isinstance(each, dict) and isinstance(each.get("zone"), str):
+            yield each["zone"]

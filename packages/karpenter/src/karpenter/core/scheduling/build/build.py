@@ -92,6 +92,9 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterView
 
 _NO_ADDITIONS: Final = Additions()
+_READY_PARTS: Final = frozenset({"NodeClassReady", "ValidationSucceeded"})
+"""Conditions of a NodePool that its condition Ready sums up."""
+
 _PRICE: Final = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?")
 _ADJUSTMENT: Final = re.compile(r"[+-]([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})%?")
 
@@ -304,11 +307,22 @@ def _obstacle(pool: NodePool, view: ClusterView) -> str:
         return "it is static: its nodes are not launched for pods"
     ready = find_status_condition(pool.status.conditions, "Ready")
     if ready is not None and ready.status != "True":
-        return f"it is not ready{f': {ready.message}' if ready.message else ''}"
-    return _class_obstacle(pool, view) or _unreadable(pool)
+        cause = class_obstacle(pool, view) or _unready_parts(pool) or ready.message
+        return f"it is not ready{f': {cause}' if cause else ''}"
+    return class_obstacle(pool, view) or _unreadable(pool)
 
 
-def _class_obstacle(pool: NodePool, view: ClusterView) -> str:
+def _unready_parts(pool: NodePool) -> str:
+    """Return which conditions keep a NodePool from being ready, with what they say."""
+    return "; ".join(
+        f"{each.type}: {each.message or each.reason}"
+        for each in pool.status.conditions
+        if each.type in _READY_PARTS and each.status == "False"
+    )
+
+
+def class_obstacle(pool: NodePool, view: ClusterView) -> str:
+    """Return why the node class of a NodePool launches nothing; empty where it may, or is not known."""
     ref = pool.spec.template.spec.node_class_ref
     found = view.node_classes.get((ref.group, ref.kind, ref.name))
     if found is None:
@@ -316,7 +330,7 @@ def _class_obstacle(pool: NodePool, view: ClusterView) -> str:
     if found.deleting:
         return f"its {ref.kind} {ref.name} is being deleted"
     if found.ready is False:
-        why = found.message or found.reason
+        why = "; ".join(found.causes) or found.message or found.reason
         return f"its {ref.kind} {ref.name} is not ready{f': {why}' if why else ''}"
     return ""
 

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from karpenter.api.meta import LabelSelector
     from karpenter.api.pod import Pod, PodAffinityTerm, PodSpec, PodStatus, TopologySpreadConstraint
     from karpenter.core.model.requirements import Requirements
-    from karpenter.core.scheduling.price.bound import Item, Proof
 
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ENCODER: Final = msgspec.json.Encoder()
@@ -375,9 +374,6 @@ class EncodedProblem:
                 for number, pool in enumerate(problem.pools)
             ]
         )
-        self.proved: dict[frozenset[tuple[Item, float]], Proof] = {}
-        """Bounds that were worked out while packing, for the bound of the plan."""
-
         devices = problem.devices
         self.devices = DeviceInventory(devices, problem.pods, self.templates) if devices is not None else None
 

@@ -23,10 +23,7 @@ The bound and packing by price need only these.
 
 from __future__ import annotations
 
-from collections import Counter
-from functools import reduce
 from itertools import combinations
-from operator import or_
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -193,8 +190,6 @@ _DEAREST: Final = 64
 _SAFE: Final = 1 - 1e-9
 """Makes a bound smaller than rounding errors could have made it larger."""
 
-_MASKS: Final = 511
-"""Sets of offerings that are told apart; which offerings dominate which is worked out for each."""
 
 _FEW: Final = 24
 """Machines that items are restricted to; only items that fit none of them get others."""
@@ -215,13 +210,16 @@ class DualValues(msgspec.Struct, frozen=True):
     """``flow[item, machine]``: the share of its pods on each machine if pods were divisible, if known."""
 
 
-def dual_values(market: Market, free: NDArray[np.float64] | None = None) -> DualValues:
+def dual_values(
+    market: Market, free: NDArray[np.float64] | None = None, *, program: bool = True
+) -> DualValues:
     """
     Return values that prove a lower bound for serving the whole demand.
 
-    `free` is room that costs nothing, as one sum; pods may be served from it as well.
+    `free` is room that costs nothing, as one sum; pods may be served from it as well. Without the linear
+    program a resource is worth the same on every machine.
     """
-    highs = library()
+    highs = library() if program else None
     solved = best_values(market, highs) if highs is not None else None
     method = EQUAL_VALUES if solved is None else LINEAR_PROGRAM
     best: DualValues | None = None
@@ -343,92 +341,10 @@ def _rate(market: Market, direction: NDArray[np.float64]) -> NDArray[np.float64]
     return direction * (longest if np.isfinite(longest) else 0.0)
 
 
-class Proof(msgspec.Struct, frozen=True):
-    """The values that prove a bound for a market, and the items of the market in their order."""
-
-    items: tuple[Item, ...]
-    market: Market
-    values: DualValues
-
-
-def proof(scheduler: Scheduler, items: Sequence[Item], counts: Sequence[float]) -> Proof:
-    """Return a proof for some items on the offerings of all templates, from packing by price if it has it."""
-    same = demand_key(items, counts)
-    known = scheduler.encoded.proved.get(same)
-    if known is None:
-        found = market(items, counts, scheduler.templates)
-        known = Proof(tuple(items), found, dual_values(found))
-        scheduler.encoded.proved[same] = known
-    return known
-
-
-def demand_key(items: Sequence[Item], counts: Sequence[float]) -> frozenset[tuple[Item, float]]:
-    """Return what tells a demand from others; how many pods may share a node is not part of it."""
-    found: dict[Item, float] = {}
-    for item, count in zip(items, counts, strict=True):
-        plain = Item(item.want, item.bits)
-        found[plain] = found.get(plain, 0.0) + count
-    return frozenset(found.items())
-
-
 def placed_counts(scheduler: Scheduler, left: Mapping[int, int]) -> dict[int, int]:
     """Return how many pods of each class are placed, where any are, when some are left."""
     counts = {each.number: len(each.pods) - left.get(each.number, 0) for each in scheduler.encoded.classes}
     return {number: count for number, count in counts.items() if count}
-
-
-def lower_bound(scheduler: Scheduler, left: Mapping[int, int]) -> tuple[float, str]:
-    """Return the lower bound for the pods that a scheduler has placed, and how it was proved."""
-    demand: Counter[Item] = Counter()
-    beyond: Counter[Item] = Counter()
-    free = free_room(scheduler)
-    for number, count in placed_counts(scheduler, left).items():
-        item = item_of(scheduler, scheduler.pod_data[number])
-        demand[item] += count
-        beyond[item] += max(0, count - _on_nodes(scheduler, number, free))
-    demand, beyond = _with_few_masks(demand), _with_few_masks(+beyond)
-    if not scheduler.nodes.count:
-        values = proof(scheduler, list(demand), list(demand.values())).values
-    else:
-        found = market(list(demand), list(demand.values()), scheduler.templates)
-        values = dual_values(found, free.sum(axis=0))
-        if beyond:
-            # Room in many small pieces holds less than its sum.
-            rest = proof(scheduler, list(beyond), list(beyond.values())).values
-            values = max(values, rest, key=lambda each: each.bound)
-    return values.bound, values.method
-
-
-def _on_nodes(scheduler: Scheduler, number: int, free: NDArray[np.float64]) -> int:
-    """Return how many pods of a class fit on existing nodes when nothing else is there."""
-    groups, by_relaxation = scheduler.node_groups, scheduler.pod_data[number]
-    suits = np.array([any(map(each.suits, by_relaxation)) for each in groups.all], bool)[groups.of]
-    want = np.array(by_relaxation[0].pod_class.want, np.float64)
-    asked = want > 0
-    return int((free[suits][:, asked] // want[asked]).min(axis=1, initial=np.inf).sum())
-
-
-def few_masks(items: Sequence[Item], counts: Sequence[int]) -> list[Item]:
-    """
-    Return items that cost no more to serve, with few different sets of offerings.
-
-    Apart from the sets that most pods have, every pod may use what any of the others may.
-    """
-    pods: Counter[tuple[Bits, ...]] = Counter()
-    for item, count in zip(items, counts, strict=True):
-        pods[item.bits] += count
-    own = {mask for mask, _ in pods.most_common(_MASKS)}
-    rest = [mask for mask in pods if mask not in own]
-    union = tuple(reduce(or_, column) for column in zip(*rest, strict=True))
-    return [item if item.bits in own else Item(item.want, union, item.cap) for item in items]
-
-
-def _with_few_masks(demand: Counter[Item]) -> Counter[Item]:
-    """Return a demand that costs no more to serve, with few different sets of offerings."""
-    found: Counter[Item] = Counter()
-    for item, count in zip(few_masks(list(demand), list(demand.values())), demand.values(), strict=True):
-        found[item] += count
-    return found
 
 
 def item_of(scheduler: Scheduler, by_relaxation: Sequence[PodData]) -> Item:

@@ -9,43 +9,25 @@ machine for the classes where that decides how many machines there are.
 from __future__ import annotations
 
 from collections import Counter
-from operator import mul
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-import numpy as np
 
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyGroup, TopologyType
 from karpenter.core.scheduling.price.bound import (
     Item,
-    Proof,
-    bought,
-    dual_values,
-    few_masks,
     item_of,
-    market,
-    placed_counts,
-    proof,
-    with_caps,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.scheduler import Scheduler
 
 _SOME: Final = 1e-3
 """Pods of a class in a domain where it has none: they are worth something there as well."""
-
-_WORTH_IT: Final = 1e-3
-"""The share of the bound that machines cost at least for which another linear program is solved."""
-
-_CAPS: Final = 8
-"""Items for which room on a machine for pods that keep apart counts as a resource."""
 
 
 class DomainSplit(msgspec.Struct, frozen=True):
@@ -61,36 +43,15 @@ class DomainSplit(msgspec.Struct, frozen=True):
     """Whether the emptiest domain counts as empty, as there are fewer than minDomains."""
 
 
-def worth_of_pods(count: Sequence[int], splits: Sequence[DomainSplit], value: NDArray[np.float64]) -> float:
-    """Return what all pods are worth at least, however the pods of splits are divided."""
-    parts = {item for each in splits for item in each.items}
-    alone = sum(float(value[item]) * pods for item, pods in enumerate(count) if item not in parts)
-    return alone + sum(least_divided(each, [float(value[item]) for item in each.items]) for each in splits)
-
-
-def least_divided(split: DomainSplit, value: Sequence[float]) -> float:
-    """Return the least that the pods of a split are worth in any division that maxSkew allows."""
-    order = sorted(range(len(value)), key=lambda domain: value[domain])
-    worth = [sum(map(mul, counts, value)) for counts in _divisions(split, order)]
-    return float(min(worth, default=0.0))
-
-
 def most_divided(split: DomainSplit) -> tuple[int, ...]:
     domains = range(len(split.items))
     found = ([first, *(other for other in domains if other != first)] for first in domains)
     return tuple(
-        max((counts[first[0]] for counts in _divisions(split, first)), default=split.count) for first in found
+        max((counts[first[0]] for counts in divisions(split, first)), default=split.count) for first in found
     )
 
 
-def least_in_each(split: DomainSplit) -> tuple[int, ...]:
-    """Return the fewest pods that each domain of a split can have."""
-    domains = range(len(split.items))
-    found = ([*(other for other in domains if other != last), last] for last in domains)
-    return tuple(min((counts[last[-1]] for counts in _divisions(split, last)), default=0) for last in found)
-
-
-def _divisions(split: DomainSplit, order: Sequence[int]) -> Iterator[list[int]]:
+def divisions(split: DomainSplit, order: Sequence[int]) -> Iterator[list[int]]:
     """Yield for each count that the emptiest domain may have a division that fills domains in some order."""
     total, domains = split.count + sum(split.already), len(split.items)
     first = max(0, -(-total // domains) - split.max_skew, max(split.already) - split.max_skew)
@@ -103,48 +64,6 @@ def _divisions(split: DomainSplit, order: Sequence[int]) -> Iterator[list[int]]:
             counts[domain] += more
         if rest == 0:
             yield counts
-
-
-def divided_bound(placed: Scheduler, left: Mapping[int, int]) -> tuple[float, str] | None:
-    """
-    Return the lower bound of divisible pods that keep apart or are divided over domains, and its method.
-
-    The values of pods in each domain come from a linear program with the shares of the schedule; whatever the
-    values are, no division costs less than the cheapest that maxSkew allows. None without such pods, or with
-    existing nodes.
-    """
-    if placed.nodes.count:
-        return None
-    demand = divided_demand(Scheduler(placed.encoded), placed_counts(placed, left), placed)
-    if not demand.splits and not any(item.cap for item in demand.items):
-        return None
-    items = few_masks(demand.items, demand.sizes)
-    found = proof(placed, items, demand.shares)
-    worth = dict(zip(((item.want, item.bits) for item in found.items), found.values.pod, strict=True))
-    value = np.array([worth[item.want, item.bits] for item in items])
-    bound = worth_of_pods(demand.sizes, demand.splits, value)
-    apart = _needing_more(items, demand.shares, found)
-    if len(apart):
-        again = dual_values(with_caps(market(items, demand.shares, placed.templates), apart)).pod
-        bound = max(bound, worth_of_pods(demand.sizes, demand.splits, again))
-    return max(bound, 0.0 if demand.splits else found.values.bound), found.values.method
-
-
-def _needing_more(items: Sequence[Item], shares: Sequence[float], found: Proof) -> NDArray[np.int64]:
-    """Return the items whose pods keep apart on more machines than a plan of divisible pods buys."""
-    if found.values.flow is None:
-        return np.empty(0, np.int64)
-    machines = bought(found.market, found.values.flow) @ found.market.fits
-    have = dict(zip(((item.want, item.bits) for item in found.items), machines, strict=True))
-    lack = np.array(
-        [
-            share / item.cap - have[item.want, item.bits] if item.cap else 0.0
-            for item, share in zip(items, shares, strict=True)
-        ]
-    )
-    lack *= float(found.market.price.min())
-    most = np.argsort(-lack, kind="stable")[:_CAPS]
-    return most[lack[most] > _WORTH_IT * found.values.bound]
 
 
 class DividedDemand(msgspec.Struct, frozen=True):

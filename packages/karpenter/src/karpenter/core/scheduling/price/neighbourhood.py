@@ -20,9 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from karpenter.core.scheduling.price.columns import Pattern, PatternProblem
-from karpenter.core.scheduling.price.fitting import Solution
-from karpenter.core.scheduling.price.machines import CHEAPER
+from karpenter.core.scheduling.price.whole import CHEAPER, Pattern, PatternProblem, Solution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

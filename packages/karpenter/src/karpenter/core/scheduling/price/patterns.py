@@ -294,7 +294,8 @@ class _Packer:
                 weight = np.maximum(mine @ mix, _TINY)
                 np.minimum(found, (offered / weight[own]).max(axis=1), out=found)
             best[some] = found
-        self._ratio = np.round(market.price / np.maximum(best, _TINY), _DIGITS)
+        with np.errstate(over="ignore"):  # a machine that is worth nothing is infinitely dear
+            self._ratio = np.round(market.price / np.maximum(best, _TINY), _DIGITS)
         limit = max(_WORTH_A_LOOK, float(np.sort(self._ratio)[min(len(best), _AT_LEAST) - 1]))
         return np.flatnonzero(self._ratio <= limit)
 

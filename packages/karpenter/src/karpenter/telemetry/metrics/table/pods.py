@@ -4,6 +4,8 @@ from typing import Final
 
 from karpenter.telemetry.metrics.instruments import DURATIONS, age, counter, gauge, histogram, summary
 
+_REASONS: Final = ("provisioned", "disrupted")
+
 STATE: Final = gauge(
     "karpenter_pods_state",
     "One for every pod; the labels are its state and that of its node.",
@@ -89,6 +91,14 @@ EVICTION_REQUESTS: Final = counter(
     "code",
 )
 DRAINED: Final = counter("karpenter_pods_drained_total", "Pods drained from their node, by reason.", "reason")
+NOMINATED: Final = counter(
+    "karpenter_pods_nominated_total",
+    "Pods for which a node was planned, by whether they were bound to it (planned) or elsewhere. The reason"
+    " is provisioned, or disrupted for pods that came in the stead of those of a disrupted node.",
+    "outcome",
+    "reason",
+    seeds=tuple((outcome, reason) for outcome in ("planned", "elsewhere") for reason in _REASONS),
+)
 
 METRICS: Final = (
     STATE,
@@ -105,4 +115,5 @@ METRICS: Final = (
     DISRUPTION_INITIATED,
     EVICTION_REQUESTS,
     DRAINED,
+    NOMINATED,
 )

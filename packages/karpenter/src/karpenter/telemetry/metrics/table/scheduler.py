@@ -48,6 +48,10 @@ STATE_UNSYNCED_TIME: Final = gauge(
     "karpenter_cluster_state_unsynced_time_seconds",
     "Seconds for which the cluster state has not been synced.",
 )
+STATE_AGE: Final = gauge(
+    "karpenter_cluster_state_age_seconds",
+    "Seconds since the API server stopped to answer a watch; zero while it answers all. Ours.",
+)
 
 METRICS: Final = (
     SCHEDULING_DURATION,
@@ -59,4 +63,5 @@ METRICS: Final = (
     STATE_NODE_COUNT,
     STATE_SYNCED,
     STATE_UNSYNCED_TIME,
+    STATE_AGE,
 )
