@@ -148,6 +148,13 @@ def test_sums_are_those_of_the_rows() -> None:
     assert sums.monthly == pytest.approx(73.0)
 
 
+def test_a_pod_that_runs_does_not_wait() -> None:
+    """The operator of `karpenter local up --with-karpenter` runs, and has no node."""
+    found = view(node("a"), pod("waits", phase="Pending"), pod("karpenter", phase="Running"))
+
+    assert [each.name for each in waiting_pods(found)] == ["waits"]
+
+
 def test_unpriced_nodes_are_counted() -> None:
     """The bill says how many nodes it leaves out."""
     found = view(node("a"), node("b"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
+from karpenter.base.clock import SystemClock
 from karpenter.base.files import read_bounded
 from karpenter.base.pretty import nearest
 from karpenter.cli.aws_options import eks_name
@@ -17,7 +18,14 @@ from karpenter.cli.errors import CommandError, note, notes, one_line, telling
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.option_values import aws_region
 from karpenter.cli.output import Output, echo, output_option_with, render
-from karpenter.doctor.facts import DoctorFacts, LogText, PolicyText, TerraformBlock, cluster_name
+from karpenter.doctor.facts import (
+    DoctorFacts,
+    LogText,
+    PolicyText,
+    TerraformBlock,
+    cluster_name,
+    region_of_cluster,
+)
 from karpenter.doctor.gather import LOG_LINES, Gathered, read_manifests
 from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorFinding
 from karpenter.doctor.rules import RULES, Diagnosis, diagnose
@@ -42,7 +50,8 @@ _NO_LOGS: Final = "no log of the operator's pods was read: give --log FILE"
     "  karpenter doctor --context production --region us-west-2 --cluster blue\n\n"
     "  karpenter doctor --log-lines 5000 -o json\n\n"
     "  karpenter doctor --policy controller-policy.json\n\n"
-    "  kubectl -n kube-system logs deployment/karpenter | karpenter doctor --log -\n\n"
+    "  kubectl -n kube-system logs -l app.kubernetes.io/name=karpenter --tail=-1"
+    " | karpenter doctor --log -\n\n"
     "  karpenter doctor --terraform infra/ -f karpenter.yaml -o json"
 )
 @files_option(required=False, text="Manifests, values of the chart and policies")
@@ -104,7 +113,8 @@ def doctor(  # noqa: PLR0917  click hands over options by name
 
     Looks at manifests, a live cluster, an AWS account, IAM policies, logs and Terraform, at any of
     them alone or at all together, and changes nothing. Without any of them it looks at the cluster
-    of the current context. Rules that need what was not given are skipped, and counted.
+    of the current context. Of a live cluster on AWS it takes region and name from what runs there,
+    and reads the account too. Rules that need what was not given are skipped, and counted.
 
     Every finding names the object, the field, what helps, and the place in the reference that
     explains the rule. Exits 0 when there is no error, 1 when there is one, and 2 when the input
@@ -128,6 +138,8 @@ def doctor(  # noqa: PLR0917  click hands over options by name
         facts = _with_terraform(facts, Path(folder))
     if region or cluster:
         facts = _with_account(facts, region, cluster)
+    elif facts.live:
+        facts = _with_its_account(facts)
     # From here on what may not be read is missed: what came before only completes what is known.
     diagnosis = diagnose(msgspec.structs.replace(facts, denied=dict(there.denied)), ignore=ignore)
     _report(diagnosis, output)
@@ -177,6 +189,7 @@ def _facts(files: Gathered | None, live: Gathered | None) -> DoctorFacts:
             note(f"not read: {', '.join(live.denied)}: {one_line(next(iter(live.denied.values())))}")
     return DoctorFacts(
         objects=(*written, *kept),
+        now=SystemClock().now() if live is not None else None,
         live=live is not None,
         kubernetes=live.kubernetes if live is not None else None,
         charts=charts or None,
@@ -229,6 +242,18 @@ def _version_in(blocks: Sequence[TerraformBlock]) -> str | None:
     stated += [each.body.get("version") for each in blocks if each.type == "aws_eks_cluster"]
     found = (str(each or "") for each in stated)
     return next((text for text in found if text and "${" not in text), None)
+
+
+def _with_its_account(facts: DoctorFacts) -> DoctorFacts:
+    """Read the account of a live cluster on AWS; where that fails, say so and go on without."""
+    region, cluster = region_of_cluster(facts), cluster_name(facts)
+    if not cluster or not (region or next(facts.classes(), None)):
+        return facts
+    try:
+        return _with_account(facts, region, cluster)
+    except CommandError as error:
+        reason = f"the AWS account was not read: {'; '.join(error.problems)}: give --region and --cluster"
+        return msgspec.structs.replace(facts, unread={**facts.unread, "aws": reason})
 
 
 def _with_account(facts: DoctorFacts, region: str, cluster: str) -> DoctorFacts:

@@ -63,6 +63,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "manifests": CommandEntry(
         "karpenter.cli.manifests:manifests", "Print the objects that install the operator."
     ),
+    "notify": CommandEntry("karpenter.cli.notify:notify", "Send what the operator does to a webhook."),
     "plan": CommandEntry(
         "karpenter.cli.plan:plan", "Show which machines would be launched for pods, offline."
     ),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from karpenter.install.account import AccountApi
+    from karpenter.install.kubernetes import ClusterApi
     from karpenter.install.options import InstallationOptions
     from karpenter.install.plan import InstallationPlan
 
@@ -239,9 +240,10 @@ def install(
         with progress(f"reading the account, {region}, cluster {options['cluster']}"):
             plan = plan_for(aws, region, options)
         if output.form in {"aws-cli", "cloudformation"}:
+            if output.form == "aws-cli":
+                run_quietly(_preflight(plan, aws, None, refuse=False))
             click.echo(_printed(plan, output.form), nl=False)
             return
-        note_about_chart(plan)
         yes, no_wait, seconds, no_helm = asked
         reading = dry_run or check
         where = {"kubeconfig": kubeconfig, "context": context, "endpoint": plan.facts.endpoint}
@@ -282,14 +284,14 @@ def options_of(options: dict[str, Any]) -> InstallationOptions:
     Raises:
         CommandError: an option cannot be used.
     """
-    from karpenter.install.options import CHARTS, InstallationOptions  # noqa: PLC0415  only who installs
+    from karpenter.install.options import PREVIOUS, InstallationOptions  # noqa: PLC0415  only who installs
 
     if options["use_previous"]:
         for name in ("version", "chart_version"):
             if options[name]:
                 flag = name.replace("_", "-")
                 raise CommandError(f'"use-previous" flag cannot be used with "{flag}" flag')
-        options["chart_version"], options["version"] = CHARTS[options["naming"]].previous
+        options["chart_version"], options["version"] = PREVIOUS
     for name in ("consolidate_after", "expire_after"):
         try:
             parse_duration_or_never(options[name])
@@ -336,12 +338,6 @@ def _check_objects(plan: InstallationPlan) -> None:
         raise CommandError(*problems, hint=f"these fields come from {options}")
 
 
-def note_about_chart(plan: InstallationPlan) -> None:
-    """Say that a repository that is printed is not where the chart comes from."""
-    if plan.chart.repository:
-        note("note: the chart is the one that this command carries; nothing is downloaded")
-
-
 def _printed(plan: InstallationPlan, form: str) -> str:
     from karpenter.install.cloudformation import render_cloudformation  # noqa: PLC0415  only who asks for it
     from karpenter.install.script import render_script  # noqa: PLC0415  likewise
@@ -361,12 +357,15 @@ async def _look(
         async with cluster_api(**where) as cluster:
             with progress("comparing the account and the cluster with the plan"):
                 seen = await survey(plan, aws, cluster)
+            if not check:
+                await _preflight(plan, aws, cluster, refuse=False)
     except KubeError as error:
         if check:
             raise
         note(f"note: {error}; what is in the cluster is taken for missing")
         with progress("comparing the account with the plan"):
             seen = await survey(plan, aws, None)
+        await _preflight(plan, aws, None, refuse=False)
     drift = any(each.state != "exists" for _, resource, each in seen if not getattr(resource, "once", False))
     drift = drift or any(not each.present for _, _, each in seen)
     if output.form == "json":
@@ -391,7 +390,8 @@ async def _install(
 
     try:
         async with cluster_api(**where) as cluster:
-            await cluster.client.server_version()  # a cluster that refuses us leaves the account as it is
+            # A cluster that refuses us, or cannot run the operator, leaves the account as it is.
+            await _preflight(plan, aws, cluster, refuse=bool(wait))
             if not yes:
                 with progress("comparing the account and the cluster with the plan"):
                     seen = await survey(plan, aws, cluster)
@@ -400,7 +400,7 @@ async def _install(
             clock = SystemClock()
             log: Any = InstallationLog(plan)
             if plan.options.naming == "eksdemo":
-                log = EksdemoLog(plan, clock.now)
+                log = EksdemoLog(plan, clock.now, within=wait)
             installer = Installer(plan, aws, cluster, clock=clock, leads_within=wait)
             await _follow(installer, log, output)
     except NotConfigured as error:
@@ -409,6 +409,23 @@ async def _install(
             hint=f"aws eks update-kubeconfig --name {plan.facts.cluster} --region {plan.facts.region}",
         ) from error
     return 0
+
+
+async def _preflight(
+    plan: InstallationPlan, aws: AccountApi, cluster: ClusterApi | None, *, refuse: bool
+) -> None:
+    """Say what would keep the operator from running; with `refuse`, do not go on where that is certain."""
+    from karpenter.install.preflight import as_hint, find_problems  # noqa: PLC0415  loads much
+
+    with progress("looking for nodes and for the image of the operator"):
+        problems = await find_problems(plan, aws, cluster)
+    certain = [each for each in problems if each.certain and refuse]
+    if certain:
+        raise CommandError(*(each.problem for each in certain), hint=as_hint(certain))
+    for each in problems:
+        note(f"note: {each.problem}")
+        if each.hint:
+            note(f"hint: {each.hint}")
 
 
 async def _follow(installer: Any, log: Any, output: Output) -> None:

@@ -112,6 +112,9 @@ def manifests(  # noqa: PLR0917  one parameter per option
         raise CommandError(
             sentence, hint=hint or "helm template charts/karpenter shows it in full"
         ) from error
+    for each in found:
+        if each["kind"] == "Deployment":
+            _note_about_image(each["spec"]["template"]["spec"]["containers"][0]["image"])
     if minor is None and any(each["kind"] == "ValidatingAdmissionPolicy" for each in found):
         note(
             f"the ValidatingAdmissionPolicies need Kubernetes 1.{SERVED_SINCE};"
@@ -121,6 +124,15 @@ def manifests(  # noqa: PLR0917  one parameter per option
         click.echo(render_documents(found), nl=False)
     else:
         click.echo(render({"apiVersion": "v1", "kind": "List", "items": found}, "json"), nl=False)
+
+
+def _note_about_image(image: str) -> None:
+    """Say that an image without a registry cannot be pulled."""
+    if "/" not in image:
+        note(
+            f"no registry has the image {image}: docs/guides/install.md says how to build and push it;"
+            " then add --set controller.image.repository=REGISTRY/karpenter"
+        )
 
 
 def _place_of(text: str) -> tuple[str, str]:
