@@ -111,7 +111,13 @@ REFUSED_STATUS: dict[str, dict[str, Any]] = {
     "its conditions": {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
     "its address": {"status": {"podIP": "10.0.0.9", "podIPs": [{"ip": "10.0.0.9"}]}},
     "its message": {"status": {"message": "evil"}},
-    "its containers": {"status": {"containerStatuses": []}},
+    "its containers": {
+        "status": {
+            "containerStatuses": [
+                {"name": "main", "image": "evil", "imageID": "evil", "ready": True, "restartCount": 0}
+            ]
+        }
+    },
     "its labels by way of its status": {"metadata": {"labels": {"app": "other"}}},
     "its annotations by way of its status": notes(more="evil"),
     "its finalizers by way of its status": {"metadata": {"finalizers": ["example.com/a"]}},

@@ -14,6 +14,7 @@ from karpenter.api.meta import convert
 from karpenter.cloud.cloudprovider import Hold, Machine
 from karpenter.cloud.errors import MachineNotFound
 from karpenter.controllers.nodeclaim import (
+    CONFLICTED,
     Expiration,
     GarbageCollection,
     NodeClaimConsistency,
@@ -25,6 +26,8 @@ from karpenter.controllers.nodeclaim import (
 from karpenter.core.effects import Amend, DeleteObject
 from karpenter.core.model.catalog import EMPTY, Catalog
 from karpenter.core.state.cluster import ObjectUpdated
+from karpenter.kube.errors import Conflict, Status, status_error_of
+from karpenter.kube.rest import Request
 from tests.unit.controllers.harness import CLASS, Shell, wakes
 from tests.unit.core.disruption.clusters import MARKET
 from tests.unit.core.lifecycle.objects import (
@@ -479,3 +482,17 @@ def test_conditions_of_others_do_not_matter() -> None:
 
     assert asyncio.run(lifecycle(shell).reconcile("claim-1")) is None
     assert shell.performer.kinds == []
+
+
+def test_a_node_that_changes_while_it_registers_is_written_again_soon() -> None:
+    """The kubelet writes to it at the same time; after some refusals the queue takes its time."""
+    shell = Shell(launched(), node())
+    refused = Status(reason="Conflict", code=409, message="it has changed")
+    shell.performer.error = status_error_of(Request(method="PATCH", path="/api/v1/nodes/node-1"), refused)
+    found = lifecycle(shell)
+
+    waits = [asyncio.run(found.reconcile("claim-1")) for _ in range(5)]
+    with pytest.raises(Conflict):
+        asyncio.run(found.reconcile("claim-1"))
+
+    assert waits == [CONFLICTED] * 5

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from karpenter.api.labels import DISRUPTED, INITIALIZED, NODEPOOL, REGISTERED
+from karpenter.api.labels import DISRUPTED, INITIALIZED, NODEPOOL, REGISTERED, UNREGISTERED
 from karpenter.api.meta import convert
 from karpenter.api.pod import Pod
 from karpenter.core.effects import NominatePod
@@ -124,6 +124,16 @@ def test_what_was_nominated_is_kept_or_withdrawn(
 ) -> None:
     """A nomination of ours lasts as long as what it was made for."""
     assert written(nominate(waits(nominated="node-1"), nomination, target, [], NOW)) == found
+
+
+def test_a_node_that_takes_no_pods_yet() -> None:
+    """A pod is nominated for it only when it is about to; what was nominated then stays."""
+    closed = [{"key": UNREGISTERED, "effect": "NoExecute"}]
+    there = starting(node(spec={"taints": closed}, status=ROOM))
+
+    assert written(nominate(waits(), PLANNED, there, [], NOW)) == []
+    assert written(nominate(waits(), PLANNED, there, [], NOW, opens=True)) == ["node-1"]
+    assert written(nominate(waits(nominated="node-1"), PLANNED, there, [], NOW)) == []
 
 
 def test_a_nomination_ends_a_while_after_the_node_is_complete() -> None:

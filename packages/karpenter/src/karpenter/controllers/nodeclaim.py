@@ -60,7 +60,7 @@ from karpenter.core.lifecycle.termination import (
     terminate_node,
 )
 from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectUpdated, StateEvent
-from karpenter.kube.errors import KubeError
+from karpenter.kube.errors import Conflict, KubeError
 from karpenter.kube.rest import Selection, named
 from karpenter.telemetry.metrics import Metrics, runtime
 
@@ -78,6 +78,10 @@ log = structlog.stdlib.get_logger(__name__)
 # EC2 throttles TerminateInstances, and a batch of calls is merged into one:
 # https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html
 _TERMINATIONS_AT_ONCE: Final = 100
+
+_CONFLICTS: Final = 5
+CONFLICTED: Final = 0.1
+"""Seconds after which a write to a Node that was refused because it has changed is decided again."""
 
 
 class NodeClaimLifecycle:
@@ -99,6 +103,9 @@ class NodeClaimLifecycle:
     ) -> None:
         """`devices` says whether Nodes must publish the ResourceSlices of requested DRA drivers."""
         self._nominator = nominator
+        self._conflicts: dict[
+            str, int
+        ] = {}  # how often the writes of a NodeClaim were refused one after another
         self._store = store
         self._performer = performer
         self._cloud = cloud
@@ -125,10 +132,9 @@ class NodeClaimLifecycle:
 
     async def reconcile(self, key: str) -> float | None:
         claim = self._store.claim(key)
-        if claim is None:
-            return None
-        if claim.metadata.deletion_timestamp is not None:
-            return await self._finalize(claim)
+        if claim is None or claim.metadata.deletion_timestamp is not None:
+            self._conflicts.pop(key, None)
+            return await self._finalize(claim) if claim is not None else None
         due = await self._decide(claim)
         if not due.effects or not self._store.nodes_of(claim.status.provider_id):
             return await self._carry_out(claim, due)
@@ -141,7 +147,16 @@ class NodeClaimLifecycle:
             current = self._store.claim(key)
             if current is None or current.metadata.deletion_timestamp is not None:
                 return 0.0
-            return await self._carry_out(current, await self._decide(current))
+            try:
+                again = await self._carry_out(current, await self._decide(current))
+            except Conflict:
+                # The kubelet and other controllers write to a Node that joins, and pods wait for it.
+                tries = self._conflicts[key] = self._conflicts.get(key, 0) + 1
+                if tries <= _CONFLICTS:
+                    return CONFLICTED
+                raise
+            self._conflicts.pop(key, None)
+            return again
 
     async def _decide(self, claim: NodeClaim) -> Step:
         nodes = self._store.nodes_of(claim.status.provider_id)

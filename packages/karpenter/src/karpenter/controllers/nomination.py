@@ -12,37 +12,30 @@ An API server that does not let us write ``status.nominatedNodeName`` is not ask
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 import structlog
 
-from karpenter.api.labels import HOSTNAME
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
-from karpenter.core.provisioning.interchange import in_order
 from karpenter.core.provisioning.nomination import (
     Expected,
     Nomination,
     are_alike,
     expect,
-    has_no_own,
     is_over,
     is_unlaunched,
-    is_withdrawn,
     nominate,
     origin_of,
     spread_domain,
-    spread_key,
     successor,
     withdraw_claim,
 )
 from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectUpdated, StateEvent
-from karpenter.core.state.pod import is_active, is_nominated_by_us, is_terminating, may_be_nominated
+from karpenter.core.state.pod import is_nominated_by_us, is_terminating, may_be_nominated
 from karpenter.core.state.statenode import StateNode
 from karpenter.kube.errors import Forbidden, KubeError
 from karpenter.telemetry.metrics import Metrics, pods
@@ -64,11 +57,6 @@ REGISTRATION_WAIT: Final = 1.0
 
 TOGETHER: Final = 1.0
 """Seconds that the first node of a decision waits for the others at most before it takes pods."""
-
-REARRANGED: Final = 0.25
-"""Seconds for which the places of pods that must be spread stay as they are at least."""
-
-_LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 CLOSING: Final = 2.0
 """Seconds for which nominations are withdrawn when the operator ends."""
@@ -151,18 +139,6 @@ class PodNominator:
         self._places: dict[str, dict[str, None]] = {}
         """The pods of each claim, and of each Node without one."""
 
-        self._spread: dict[PodOrigin, dict[str, None]] = {}
-        """Of pods that must be spread, those that wait and have a place."""
-
-        self._running: dict[str, Counter[str]] = {}
-        """How many pods that must be spread run on each node, by the uid of their owner."""
-
-        self._rearranged: dict[PodOrigin, float] = {}
-        """When their places were last given anew."""
-
-        self._tried: dict[str, float] = {}
-        """When kube-scheduler was last seen to have tried a pod."""
-
         self._bought: dict[str, None] = {}
         """Claims without a machine that were created for pods."""
 
@@ -189,10 +165,6 @@ class PodNominator:
             self._bought,
             self._vacated,
             self._decisions,
-            self._tried,
-            self._spread,
-            self._running,
-            self._rearranged,
         )
         return expected + sum(len(each) for each in maps)
 
@@ -301,12 +273,7 @@ class PodNominator:
     async def _nominate_all(self, claims: Iterable[str]) -> None:
         """Nominate the nodes of claims, which are about to take pods, for all of their pods."""
         keys = [key for claim in claims for key in self._pods_of(claim)]
-        origins = {origin: None for key in keys if (origin := self._spread_origin(key)) is not None}
-        for origin in origins:
-            self._rearrange(origin)
-        await asyncio.gather(
-            *(self._try(key, opens=True) for claim in claims for key in self._pods_of(claim))
-        )
+        await asyncio.gather(*(self._try(key, opens=True) for key in keys))
 
     def _joined(self, claim: str) -> NodesOfDecision | None:
         """Take note that the node of a claim has joined, or will not; return the nodes that came with it."""
@@ -332,7 +299,6 @@ class PodNominator:
             self._queue.retry(key)
 
     def _hear_pod(self, pod: Pod, before: Pod | None, *, is_there: bool) -> Iterator[str]:
-        self._count_running(pod if is_there else None, before)
         if (is_there and is_terminating(pod)) or not is_there:
             self._leave(pod)
         if not is_there:
@@ -351,59 +317,8 @@ class PodNominator:
             return
         if before is None or before.metadata.uid != pod.metadata.uid:
             self._take_over(pod)
-        elif before.status.conditions != pod.status.conditions or is_withdrawn(before, pod):
-            self._tried[pod.key] = self._clock.monotonic()
-            if is_withdrawn(before, pod):
-                yield from self._rearrange(self._spread_origin(pod.key))
         if self.nomination(pod.key) is not None or is_nominated_by_us(pod):
             yield pod.key
-
-    def _count_running(self, pod: Pod | None, before: Pod | None) -> None:
-        """Count the pods that must be spread, by their owners and nodes."""
-        for each, by in ((before, -1), (pod, 1)):
-            origin = origin_of(each) if each is not None and spread_key(each) and _runs(each) else None
-            if each is None or origin is None:
-                continue
-            counts = self._running.setdefault(origin.owner, Counter())
-            counts[each.spec.node_name] += by
-            if counts[each.spec.node_name] <= 0:
-                del counts[each.spec.node_name]
-            if not counts:
-                del self._running[origin.owner]
-
-    def _spread_origin(self, key: str) -> PodOrigin | None:
-        """Return what a pod has in common with others, if it must be spread and may have their places."""
-        pod = self._store.pod(key)
-        return origin_of(pod) if pod is not None and spread_key(pod) and has_no_own(pod) else None
-
-    def _rearrange(self, origin: PodOrigin | None) -> list[str]:
-        """Give pods that must be spread their places in the order in which they will be tried."""
-        found = [self._store.pod(key) for key in self._spread.get(origin, ())] if origin is not None else []
-        pods = [pod for pod in found if pod is not None and self.nomination(pod.key) is not None]
-        now = self._clock.monotonic()
-        if origin is None or len(pods) <= 1 or now - self._rearranged.get(origin, -REARRANGED) < REARRANGED:
-            return []
-        self._rearranged[origin] = now
-        pods.sort(key=lambda pod: (self._tried.get(pod.key, 0.0), pod.metadata.creation_timestamp or _LAST))
-        had = {pod.key: nomination for pod in pods if (nomination := self.nomination(pod.key)) is not None}
-        key = spread_key(pods[0])
-        domain = {each: self._labels(nomination).get(key, "") for each, nomination in had.items()}
-        counts: Counter[str] = Counter()
-        for name, count in self._running.get(origin.owner, {}).items():
-            node = self._store.node(name)
-            counts[node.metadata.labels.get(key, "") if node is not None else ""] += count
-        changed = in_order(pods, domain, counts)
-        for each in changed:
-            self._leave_place(each, had[each])
-        for before, after in changed.items():
-            made = max(had[before].made, had[after].made)
-            self._changed[after] = msgspec.structs.replace(had[before], made=made)
-            self._enter_place(after, had[before])
-        return list(changed)
-
-    def _labels(self, nomination: Nomination) -> Mapping[str, str]:
-        node = self._node(nomination)
-        return {HOSTNAME: node.name, **node.labels} if node is not None else {}
 
     def _settle(self, key: str, nomination: Nomination) -> None:
         """Remember the place of a pod; of one that runs elsewhere, for its successor."""
@@ -509,21 +424,8 @@ class PodNominator:
         if nomination is not None:
             self._leave_place(key, nomination)
 
-        origin = self._spread_origin(key) or next(
-            (o for o, keys in self._spread.items() if key in keys), None
-        )
-        if origin is not None:
-            self._spread[origin].pop(key, None)
-            if not self._spread[origin]:
-                del self._spread[origin]
-                self._rearranged.pop(origin, None)
-        self._tried.pop(key, None)
-
     def _enter_place(self, key: str, nomination: Nomination) -> None:
         self._places.setdefault(_place(nomination), {})[key] = None
-        origin = self._spread_origin(key)
-        if origin is not None:
-            self._spread.setdefault(origin, {})[key] = None
 
     def _leave_place(self, key: str, nomination: Nomination) -> None:
         place = _place(nomination)
@@ -592,10 +494,6 @@ class PodNominator:
 
 def _place(nomination: Nomination) -> str:
     return nomination.claim or nomination.node
-
-
-def _runs(pod: Pod) -> bool:
-    return bool(pod.spec.node_name) and is_active(pod)
 
 
 def _inputs(node: Node) -> tuple[object, ...]:

@@ -61,7 +61,7 @@ def interchange(plan: Plan, nodes: Sequence[StateNode], pods: Mapping[str, Pod])
     for origin, alike in groups.items():
         key = spread_key(alike[0])
         domain = {pod.key: labels.get(place[pod.key], {}).get(key, "") for pod in alike}
-        changed |= in_order(alike, domain, _by_domain(there.get(origin.owner, {}), labels, key))
+        changed |= _in_order(alike, domain, _by_domain(there.get(origin.owner, {}), labels, key))
     return _with_changes(plan, changed)
 
 
@@ -100,7 +100,7 @@ def _by_domain(running: Mapping[str, int], labels: Mapping[str, Mapping[str, str
     return found
 
 
-def in_order(pods: Sequence[Pod], domain: Mapping[str, str], counts: Counter[str]) -> dict[str, str]:
+def _in_order(pods: Sequence[Pod], domain: Mapping[str, str], counts: Counter[str]) -> dict[str, str]:
     """Return which pod has the place of which, so that each comes to the domain with the fewest."""
     places: dict[str, list[str]] = {}
     for pod in reversed(pods):

@@ -204,9 +204,9 @@ def nominate(
     if ends is not None and ends <= now:
         return Step(effects=_withdraw(pod, "kube-scheduler has not bound it in time"))
     again = (ends - now).total_seconds() if ends is not None else None
-    if problem := _unusable(pod, node, beside, opens=opens):
+    if problem := _unusable(pod, node, beside):
         return Step(effects=_withdraw(pod, problem), again=again)
-    if pod.status.nominated_node_name == node.name:
+    if pod.status.nominated_node_name == node.name or not (opens or _is_open(node)):
         return Step(again=again)
     return Step(effects=(_write(pod, node.name, f"it is planned to run on node {node.name}"),), again=again)
 
@@ -244,11 +244,6 @@ def are_alike(pod: Pod, other: Pod | None) -> bool:
 def has_no_own(pod: Pod) -> bool:
     """Whether a pod has no volumes or devices of its own, which may bind it to a zone."""
     return not is_owned_by_statefulset(pod) and not has_dra_requirements(pod)
-
-
-def is_withdrawn(before: Pod, pod: Pod) -> bool:
-    """Whether our nomination of a pod was withdrawn, as kube-scheduler does when it fits nowhere."""
-    return is_nominated_by_us(before) and not pod.status.nominated_node_name
 
 
 def spread_key(pod: Pod) -> str:
@@ -321,13 +316,15 @@ def _end(nomination: Nomination, claim: NodeClaim | None) -> datetime | None:
     return max(complete, nomination.made) + BINDING_GRACE
 
 
-def _unusable(pod: Pod, node: StateNode, beside: Iterable[Pod], *, opens: bool) -> str:
+def _is_open(node: StateNode) -> bool:
+    """Whether a node takes pods; kube-scheduler withdraws nominations for one that does not."""
+    return node.node is not None and not any(each.key == UNREGISTERED for each in node.node.spec.taints)
+
+
+def _unusable(pod: Pod, node: StateNode, beside: Iterable[Pod]) -> str:
     """Return why a pod cannot come to the node that it was nominated for; nothing if it can."""
     if node.node is None:
         return "its node has not joined yet"
-    # kube-scheduler tries the pod with every node that joins, and withdraws what is too early.
-    if not opens and any(taint.key == UNREGISTERED for taint in node.node.spec.taints):
-        return f"node {node.name} takes no pods yet"
     if node.is_deleting or any(taint.key == DISRUPTED for taint in node.node.spec.taints):
         return f"node {node.name} is being disrupted"
     # kube-scheduler counts every nominated pod when it tries one of them: of pods that do not fit together,
