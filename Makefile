@@ -12,7 +12,7 @@ QUICK := not (controlplane or helm or tour or long or browser or cdk or promethe
 # The tests that cover base and core. Tracing doubles the time of the others, so they run without.
 COVERING := tests/unit/base tests/unit/core tests/unit/api tests/property tests/parity
 
-.PHONY: help demo test lint types imports unit coverage tour long shadow browser helm prometheus terminal cdk infrastructure readme bench walks soak planted mutants chaos memory fuzz generate crds chart terraform settings metrics doctor commands man docs controlplane release release-twice sbom lock clean
+.PHONY: help demo test lint types imports unit coverage tour long shadow browser helm prometheus terminal cdk infrastructure readme bench walks soak planted mutants chaos memory fuzz generate crds chart terraform settings metrics doctor commands man krew docs controlplane release release-twice sbom lock clean
 
 help: ## Say what can be made; CONTRIBUTING.md says more
 	@sed -nE 's/^([a-z -]+):.*## /\1\t/p; s/^#: //p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -160,6 +160,11 @@ docs: $(VENV)/.docs ## Build the documentation site into build/site
 
 man: $(VENV)/.ready
 	$(BIN)/python -m karpenter.cli.manual packages
+
+RELEASES ?=
+
+krew: $(VENV)/.ready ## Write the plugin of kubectl for krew into dist/krew
+	$(BIN)/python -m tools.krew dist/krew "$(RELEASES)"
 
 controlplane: $(VENV)/.ready ## Build or find the real control plane and helm, with Go
 	$(BIN)/python controlplane/build.py

@@ -35,11 +35,11 @@ _SOURCES: Final = (
     ("operator", "the Deployment, or a chart", "version, service account, role, settings"),
     (
         "aws",
-        "`--region`, `--cluster`",
+        "`--region`, `--cluster`, or a live cluster on AWS",
         (
             "zones, subnets, security groups, roles and their policies, instance profiles, OIDC "
             "providers, the EKS cluster with add-ons, access entries, pod identity associations and "
-            "Fargate profiles, the queue and its rules"
+            "Fargate profiles, the queue and its rules, quotas of vCPUs and what counts against them"
         ),
     ),
     ("policies", "`--policy FILE`, `-f`", "IAM policies, and those of the operator's role"),
@@ -77,7 +77,7 @@ There are {len(RULES)} rules; each has a name, which is its anchor on this page.
 karpenter doctor -f cluster/
 karpenter doctor --context production --region us-west-2 --cluster blue
 karpenter doctor --policy controller-policy.json
-kubectl -n kube-system logs deployment/karpenter | karpenter doctor --log -
+kubectl -n kube-system logs -l app.kubernetes.io/name=karpenter --tail=-1 | karpenter doctor --log -
 karpenter doctor --terraform infra/ -f karpenter.yaml
 ```
 
@@ -90,6 +90,12 @@ Where one is missing, or could not be read, the rule is skipped and counted.
 {_sources()}
 
 Without any option the cluster of the current context is looked at.
+Of a live cluster on AWS, the region is taken from its machines, and the name from the operator's settings or
+from the tags that its classes select by; the account is read with your credentials.
+Without credentials, or with those of another account, its rules are not checked, and the reason is said;
+with `--region` or `--cluster` that is an error.
+The account takes `ec2:Describe*`, `eks:Describe*`, `eks:List*`, `iam:Get*`, `iam:List*`, `sqs:Get*`,
+`events:Describe*`, `events:List*` and `servicequotas:ListServiceQuotas`; `ReadOnlyAccess` has them.
 Only reads are made: list and get in the cluster, Describe, Get and List in the account.
 A fact that AWS refuses to tell is named with AWS' own words, and the rest goes on.
 Rules that look at a kind which may not be read in the cluster are not checked; the hint is a ClusterRole.

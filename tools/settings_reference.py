@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from karpenter.chart.known_values import VALUES
 from karpenter.chart.objects import variables
 from karpenter.chart.tree import Joined, ListItems, Required, Templated, TextValue, When
-from karpenter.chart.values import VALUES
 from karpenter.operator.options import GATES, SETTINGS, Setting
 
 if TYPE_CHECKING:

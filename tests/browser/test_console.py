@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
+from karpenter.api.manifests import render_documents
 from karpenter.base.clock import SystemClock
 from karpenter.cli import main
 from karpenter.cli.console import explain, record_source
@@ -37,7 +38,7 @@ from karpenter_local.cli.simulate import simulate
 from karpenter_local.demo.workloads import demo_cluster
 from tests.browser.chromium import Tab, find_chromium, open_tab
 from tests.unit.console.clusters import NOON, inquiry, small_cluster
-from tests.unit.why.clusters import machine, pod, pool
+from tests.unit.why.clusters import machine, pod, pool, write_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -155,14 +156,191 @@ async def test_the_keyboard_is_enough(tmp_path: Path) -> None:
         await tab.until("document.querySelector('#detail h2').textContent === 'pod default/a'")
         await tab.press("Escape")
         for key, view in (("2", "decisions"), ("3", "whatif"), ("4", "money"), ("1", "map")):
-            await tab.run("document.activeElement.blur()")
             await tab.press(key)
             assert not await tab.run(f"document.getElementById('view-{view}').hidden"), view
-            if view == "whatif":  # the manifest takes the focus when it is there
-                await tab.until("document.activeElement.id === 'manifest'")
         before = await tab.run("getComputedStyle(document.body).backgroundColor")
         await tab.press("t")
         assert await tab.run("getComputedStyle(document.body).backgroundColor") != before
+
+
+FOCUS = "document.activeElement.id || document.activeElement.tagName"
+
+
+async def test_each_key_of_a_view(tmp_path: Path) -> None:
+    """A view takes the keys that it has, and a digit leads on from it: nothing swallows them."""
+    objects = [pool(), *machine("n"), *machine("m"), pod("a", nodeName="n")]
+    async with showing(objects, tmp_path) as tab:
+        await tab.run(
+            "for (const title of ['a', 'b'])"
+            " karpenterConsole.model.decide({at: '2026-03-02T12:00:00Z', kind: 'event', title})"
+        )
+        await tab.press("3")
+        await tab.until("document.getElementById('manifest').value")
+        assert await tab.run(FOCUS) == "view-whatif"
+        await tab.press("2")
+        assert await tab.run(FOCUS) == "TR"
+        await tab.press("ArrowDown")
+        assert (
+            await tab.run(
+                "[...document.querySelectorAll('#decisions tbody tr')].indexOf(document.activeElement)"
+            )
+            == 1
+        )
+        await tab.press("ArrowUp")
+        await tab.press("Enter")
+        assert await tab.run(FOCUS) == "map"
+        await tab.press("4")
+        assert await tab.run(FOCUS) == "view-money"
+        await tab.press("1")
+        await tab.press("ArrowRight")
+        assert await tab.run("karpenterConsole.map.selected")
+        await tab.press("Enter")
+        await tab.until("document.querySelector('#detail .answer')")
+        await tab.press("?")
+        assert not await tab.run("document.getElementById('keys').hidden")
+        await tab.press("Escape")
+        assert await tab.run("document.getElementById('keys').hidden")
+        assert not await tab.run("document.getElementById('detail').hidden")
+
+
+async def test_escape_leaves_every_field(tmp_path: Path) -> None:
+    """The manifest is edited after e, and Escape leaves it as it leaves the search and the filter."""
+    async with showing(small_cluster(), tmp_path) as tab:
+        await tab.press("3")
+        await tab.until("document.getElementById('manifest').value")
+        await tab.press("e")
+        assert await tab.run(FOCUS) == "manifest"
+        await tab.press("2")
+        assert await tab.run("karpenterConsole.view") == "whatif"
+        await tab.press("Escape")
+        assert await tab.run(FOCUS) == "view-whatif"
+        await tab.press("2")
+        for field, view in (("filter-text", "decisions"), ("filter-kind", "decisions"), ("search", "map")):
+            await tab.run(f"document.getElementById('{field}').focus()")
+            await tab.press("Escape")
+            assert await tab.run("!['INPUT', 'SELECT'].includes(document.activeElement.tagName)"), field
+            await tab.press("2" if view == "map" else "1")
+            await tab.press("2")
+
+
+# What is cut at the right of the window, and what lies over something else, but for what scrolls by itself.
+UNTIDY = """
+(() => {
+  const parts = ["header", "nav", "main", "footer"];
+  const isShown = (each) => each.checkVisibility() && !each.closest(".hidden, svg, select")
+    && !each.children.length && each.textContent.trim();
+  const inside = (part) => [...document.querySelectorAll(`${part} *`)].filter(isShown);
+  const boxes = parts.flatMap((part) => inside(part).map((each) => {
+    const range = document.createRange();
+    range.selectNodeContents(each);
+    return { part, text: each.textContent, box: range.getBoundingClientRect() };
+  })).filter(({ box }) => box.width && box.height);
+  const cut = boxes.filter(({ box }) => box.right > innerWidth + 0.5 || box.left < -0.5);
+  const over = boxes.flatMap((one, i) => boxes.slice(i + 1).filter((other) => {
+    const wide = Math.min(one.box.right, other.box.right) - Math.max(one.box.left, other.box.left);
+    const high = Math.min(one.box.bottom, other.box.bottom) - Math.max(one.box.top, other.box.top);
+    return one.part === other.part && wide > 1 && high > 4;
+  }).map((other) => `${one.text} over ${other.text}`));
+  const { scrollWidth } = document.documentElement;
+  return [...cut.map(({ text }) => `cut: ${text}`), ...over, ...(scrollWidth > innerWidth ? ["wide"] : [])];
+})()
+"""
+
+
+@pytest.mark.parametrize("width", [360, 400, 800, 1280])
+async def test_nothing_is_cut_and_nothing_overlaps(width: int, run: Path) -> None:
+    """Every view fits a window of any width, with the details of a machine and without."""
+    async with ConsoleServer(record_source(run, SETTINGS), explain=explain) as server, open_tab() as tab:
+        await tab.size(width, 800)
+        await opened(tab, server.url)
+        await tab.run("karpenterConsole.model.go(karpenterConsole.model.last)")
+        for view in ("map", "decisions", "whatif", "money"):
+            await tab.run(f"karpenterConsole.enter('{view}')")
+            if view == "money":
+                await tab.until("document.querySelector('#costs table')")
+            assert await tab.run(UNTIDY) == [], view
+        await tab.run("karpenterConsole.enter('map')")
+        await tab.press("ArrowRight")
+        await tab.press("Enter")
+        await tab.until("document.querySelector('#detail .answer')", 30)
+        assert await tab.run(UNTIDY) == []
+        assert not tab.problems
+
+
+async def test_thousands_of_waiting_pods_are_one_tile_for_each_workload() -> None:
+    """A queue is told by workload, and a click on it asks about the first of its pods."""
+    waiting = ConsolePod(workload="default/web", machine="", cpu=100, memory=100, state="waiting")
+    other = ConsolePod(workload="default/job", machine="", cpu=100, memory=100, state="waiting")
+    pods = {f"default/web-{number}": waiting for number in range(3000)}
+    snapshot = Snapshot(pods={**pods, "default/job-1": other}, pools={"general": ConsolePool(name="general")})
+    document = ConsoleDocument(mode="record", title="queue", at=NOON, snapshot=snapshot)
+    async with ConsoleServer(FixedSource(document), explain=explain) as server, open_tab() as tab:
+        await opened(tab, server.url)
+        texts = await tab.run("karpenterConsole.map.layout.waiting.tiles.map((each) => each.text)")
+        assert texts == ["default/web × 3,000", "default/job × 1"]  # noqa: RUF001  as on the page
+        await tab.run("karpenterConsole.select({kind: 'pod', name: 'default/web-0'})")
+        assert "2,999 more of default/web" in await tab.run(
+            "document.querySelector('#detail .facts').textContent"
+        )
+
+
+async def test_a_plan_opens_on_its_result(tmp_path: Path) -> None:
+    """A plan shows what it comes to, and a pod without a place is not marked as something that is added."""
+    objects = [pool(), pod("a"), pod("huge", "900"), pod("huge-2", "900")]
+    file = tmp_path / "objects.yaml"
+    file.write_text(render_documents(objects))
+    words = ["plan", "-f", str(file), "--catalog", str(write_catalogue(tmp_path)), "-o", "html"]
+    page = tmp_path / "plan.html"
+    page.write_text(CliRunner().invoke(main, words).stdout)
+    async with open_tab() as tab:
+        await opened(tab, f"file://{page}")
+        assert await tab.run("karpenterConsole.model.index === karpenterConsole.model.last")
+        assert await tab.run("document.querySelectorAll('#feed-list .refused').length") == 2
+        assert await tab.run("document.querySelector('#feed-list .refused').textContent") == "!"
+        await tab.press("4")
+        await tab.until("document.querySelector('#costs table')")
+        assert "after this plan" in await tab.run("document.getElementById('curve').textContent")
+        assert not tab.problems
+
+
+async def test_costs_add_up_to_the_bill(tmp_path: Path) -> None:
+    """By namespace, workload and team, shares, idle and overhead are the bill to the cent."""
+    async with showing(small_cluster(), tmp_path) as tab:
+        await tab.press("4")
+        await tab.until("document.querySelector('#costs table')")
+        for way in ("namespaces", "workloads", "teams"):
+            await tab.run(f"document.getElementById('by-{way}').click()")
+            rows = await tab.run(
+                "[...document.querySelectorAll('#costs tbody tr')]"
+                ".map(({ cells }) => [cells[0].textContent, cells[2].textContent])"
+            )
+            cents = [round(float(amount.replace("$", "").replace(",", "")) * 100) for _, amount in rows]
+            assert sum(cents[:-1]) == cents[-1] > 0
+            assert [name for name, _ in rows[-3:]] == ["idle", "overhead: DaemonSets", "bill"]
+        assert "--team-label" in await tab.run("document.getElementById('costs').textContent")
+
+
+async def test_a_row_changes_in_its_place(tmp_path: Path) -> None:
+    """Rows are in the order of time, and one with a known id takes the place of the row before it."""
+    async with showing(small_cluster(), tmp_path) as tab:
+        for at, name, title in (("02", "a", "first"), ("01", "b", "late"), ("03", "a", "again")):
+            await tab.run(
+                f"karpenterConsole.model.decide({{at: '2026-03-02T12:00:{at}.5Z', id: '{name}',"
+                f" kind: 'event', title: '{title}'}})"
+            )
+        assert await tab.run("karpenterConsole.model.decisions.map((each) => each.title)") == [
+            "late",
+            "again",
+        ]
+
+
+async def test_text_of_the_cluster_has_no_direction() -> None:
+    """A name cannot turn the direction of what follows, nor break its line."""
+    document = ConsoleDocument(mode="record", title="a\u202eb\x1bc", at=NOON, snapshot=Snapshot())
+    async with ConsoleServer(FixedSource(document), explain=explain) as server, open_tab() as tab:
+        await opened(tab, server.url)
+        assert await tab.run("document.title") == "a b c · karpenter"
+        assert await tab.run("document.getElementById('loading').hidden")
 
 
 @pytest.mark.parametrize(("scheme", "back"), [("dark", "rgb(20, 23, 28)"), ("light", "rgb(255, 255, 255)")])
@@ -309,6 +487,9 @@ async def test_a_live_cluster_moves(tmp_path: Path) -> None:
             await tab.until("document.querySelector('#whatif-answer table')", 60)
             await tab.run("karpenterConsole.open('money')")
             assert await tab.until("document.querySelectorAll('#view-money .card').length") == 7
+            await tab.until("document.querySelectorAll('#costs tbody tr').length > 4")
+            await tab.size(1280, 980)
+            await picture(tab, "console-money.png")
             assert not tab.problems
 
 

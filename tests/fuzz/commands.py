@@ -2,7 +2,8 @@
 Commands, fed with sound files in which a few values were exchanged for hostile ones.
 
 Texts that are made of pieces seldom get past the reader; what is wrong in one field of a sound object does. A
-command ends with 0, 1 or 2, and anything else is a finding: an exception, or another code.
+command ends with 0, 1 or 2, and anything else is a finding: an exception, another code, or something on the
+screen that a terminal would obey.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ VALUES: Final = (
         '["a", "a"]',
     ),
     *('{"1": 2}', '"2020-01-01T00:00:00Z"', '"0s"', '"Never"', '"\\u00e9"', f'"{"9" * 60}"'),
+    *('"\\u001b]0;x\\u0007\\u001b[2J"', '"a\\nerror: b"', '"\\u202ea\\u2066"', '"a\\rb"', '"\\u009b2J"'),
     *(f'"{"=" * 300}"', '"--- {}"', '"{{ x }}"', "[" * 60 + "]" * 60),
 )
 """In JSON, so that each place gets a value of its own."""
@@ -59,6 +61,8 @@ KEYS: Final = (
     *("", "x", "limits", "replicas", "karpenter.sh/node-price", "karpenter.sh/on-demand-floor"),
     *("karpenter.sh/do-not-disrupt", "karpenter.sh/preferred-pool-price", "minValues", "weight"),
 )
+
+_LINES: Final = "\n\t\xa0\u3000"
 
 _MOST: Final = 3
 """Changes to one file."""
@@ -77,6 +81,7 @@ COMMANDS: Final[dict[str, tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]]] 
             (LIVE,),
         ),
     ),
+    "top": (("top", "--once", "-f", "FILE"), ((LIVE,), (POOL, "examples/inflate/inflate.yaml"))),
     "why": (("why", "pods", "-f", "FILE"), ((LIVE,), (POOL, "examples/inflate/inflate.yaml"))),
     "validate": (("validate", "-f", "FILE"), ((POOL,), (CLASSES,), ("examples/devices/cluster.yaml",))),
     "hash": (("hash", "-f", "FILE"), ((POOL,), (CLASSES,))),
@@ -114,6 +119,8 @@ def command(arguments: Sequence[str]) -> Callable[[str], None]:
             filled = [str(path) if each == "FILE" else each for each in arguments]
             result = CliRunner().invoke(main, filled, catch_exceptions=False)
         assert result.exit_code in {0, 1, 2}, result.output
+        obeyed = {each for each in result.output if not (each.isprintable() or each in _LINES)}
+        assert not obeyed, (obeyed, result.output)
 
     return run
 

@@ -267,7 +267,7 @@ KUBECONFIG: Final = (
     "{client-certificate-data: '!!'}\n",
     "{username: a, password: b}\n",
     *(each for each in YAML if len(each) < 20),
-)  # exec and auth-provider are left out: they would start programs
+)  # exec is left out: it would start programs
 CATALOG: Final = (
     "- name: a\n",
     "  architecture: amd64\n",

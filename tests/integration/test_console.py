@@ -8,10 +8,12 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
+from karpenter.api.cluster import Event
 from karpenter.cli.console import explain
 from karpenter.cli.why import inquiry_of
 from karpenter.console.live import ClusterFollower
 from karpenter.console.state import Freshness
+from karpenter.core.model.catalog import OfferingName
 from karpenter.kube.client import Client
 from karpenter.kube.errors import Unreachable
 from karpenter.operator.options import parse_settings
@@ -101,6 +103,33 @@ def test_a_live_cluster_is_followed_at_little_cost() -> None:
         assert document.frames[-1].bill.machines == 0
         assert document.plans
         assert explain(inquiry, "nodepool/default").answer == "It is not used: no pod waits."
+
+    run_virtual(scenario())
+
+
+def test_launches_that_fail_count_in_what_is_asked() -> None:
+    """What was sold out a moment ago is not on sale in the questions of the page."""
+    name = "c-1x-amd64-linux/test-zone-a/spot"
+
+    async def scenario() -> None:
+        async with Sandbox(name="test") as sandbox:
+            transport = CountingTransport(sandbox.running.transport())
+            async with follower(sandbox, transport) as source:
+                now = sandbox.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+                event = {
+                    "metadata": {"name": "x.1", "annotations": {"karpenter.sh/sold-out-offerings": name}},
+                    "involvedObject": {"kind": "NodeClaim", "name": "default-x"},
+                    "reason": "InsufficientCapacityError",
+                    "source": {"component": "karpenter"},
+                    "lastTimestamp": now,
+                }
+                await sandbox.client.create(Event, event, namespace="default")
+                await asyncio.sleep(5)
+                inquiry = source.inquiry(None)
+        (kind, *_) = inquiry.catalog.types
+        gone = [str(OfferingName.of(kind, each)) for each in kind.offerings if not each.available]
+        assert [each.claim for each in inquiry.failures] == ["default-x"]
+        assert gone == [name]
 
     run_virtual(scenario())
 

@@ -95,7 +95,10 @@ def test_every_command_of_the_pages_works(environment: dict[str, str], tmp_path:
     assert 'deployment "inflate" successfully rolled out' in done.stdout
     assert "ami-0d6c6ac554d62a745" in done.stdout
     assert "kubelet: registered as ip-10-0-" in done.stdout
-    assert "SubnetsReady: SubnetsNotFound: the subnet selector matches no subnet" in done.stdout
+    assert (
+        "SubnetsReady: SubnetsNotFound: no subnet of us-west-2 has tag karpenter.sh/discovery=nowhere"
+        in done.stdout
+    )
     assert '{"done":"sold out: us-west-2a"}' in done.stdout
 
 

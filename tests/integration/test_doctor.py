@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -20,12 +21,17 @@ from karpenter.doctor.gather_aws import AccountReader
 from karpenter.doctor.rules import diagnose
 from karpenter.kube.client import Client
 from karpenter.kube.rest import untyped
+from karpenter_local import kubeconfig
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.apiserver.verbs.logs import ContainerLog
+from karpenter_local.aws.quotas import forget_quotas, set_quota
 from karpenter_local.aws.server import EmbeddedAws
 from karpenter_local.aws.site import ClusterAccount
 from karpenter_local.cluster import LocalCluster
+from karpenter_local.sandbox.cluster import install_definitions
 from karpenter_local.virtual import VirtualClock, run_virtual
+from tests.integration.process import connected
+from tests.integration.serving import Running
 from tests.unit.doctor.world import CLASS, OPERATOR, POOL, WORKLOAD, changed, facts, objects
 
 if TYPE_CHECKING:
@@ -33,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-CONTROLLER = "KarpenterControllerRole-blue"
+CONTROLLER = "WideControllerRole"
 WIDE: dict[str, Any] = {
     "Version": "2012-10-17",
     "Statement": [{"Effect": "Allow", "Action": ["ec2:*", "iam:*"], "Resource": "*"}],
@@ -192,6 +198,69 @@ def test_the_command_on_an_account(
     data = json.loads(result.stdout)
     assert {"subnet-selector", "security-group-selector"} <= {each["rule"] for each in data["findings"]}
     assert "reading the AWS account, us-west-2, cluster blue" in result.stderr
+
+
+def test_quotas_are_read(site: ClusterAccount) -> None:
+    """Limits come from Service Quotas, what is used from the instances that run."""
+    set_quota(site.account, "L-1216C47A", 8)
+    ec2 = clients(site)("ec2")
+    [image, *_] = ec2.describe_images()["Images"]
+    made = ec2.run_instances(ImageId=image["ImageId"], InstanceType="c5.xlarge", MinCount=2, MaxCount=2)
+    known = read(site, facts(POOL, CLASS, OPERATOR))
+    ec2.terminate_instances(InstanceIds=[each["InstanceId"] for each in made["Instances"]])
+    forget_quotas(site.account)
+
+    assert found(known, "quota-used") == [
+        (
+            "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances is used up in us-west-2: 8 of 8"
+            " vCPUs run"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "said"),
+    [
+        pytest.param(
+            "blue", "reading the AWS account, us-west-2, cluster blue", id="the cluster of the tags"
+        ),
+        pytest.param(
+            "green",
+            "the AWS account was not read: cluster green does not exist in us-west-2",
+            id="another one",
+        ),
+    ],
+)
+def test_the_account_of_a_live_cluster_is_found(
+    site: ClusterAccount, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cluster: str, said: str
+) -> None:
+    """Neither region nor cluster have to be given; an account that cannot be read is no error."""
+    for name, value in site.environment.items():
+        monkeypatch.setenv(name, value)
+    running = Running()
+    assert running.front is not None
+    front = running.front
+    config = kubeconfig.render(
+        name="live", url=front.url, authority=front.certificates.authority, token=front.token
+    )
+    kubeconfig.write(tmp_path / "kubeconfig", config)
+    node_class = changed(CLASS, ("subnetSelectorTerms: [{tags: {karpenter.sh/discovery: blue}}]", SUBNETS))
+
+    async def fill() -> None:
+        async with connected(tmp_path / "kubeconfig") as client:
+            await install_definitions(client)
+            for each in objects(node_class.replace("CLUSTER", cluster)):
+                await client.create(dict(SERVED)[each.identity[1]], each.plain)
+
+    asyncio.run(fill())
+    result = CliRunner().invoke(doctor, ["--kubeconfig", str(tmp_path / "kubeconfig")])
+    running.stop()
+
+    assert said in " ".join(result.stderr.split())
+    assert ("give --region and --cluster" in result.stderr) is (cluster == "green")
+
+
+SUBNETS = "subnetSelectorTerms: [{tags: {karpenter.sh/discovery: CLUSTER}}]"
 
 
 def test_a_cluster_that_is_not_there(site: ClusterAccount, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,8 @@ from karpenter.cli.example import inflate_deployment
 from karpenter.install.apply import StepFailed, survey
 from karpenter.install.options import InstallationError
 from karpenter.install.permissions import TAGGING, needed_actions
-from karpenter.install.resources import MARKER
+from karpenter.install.preflight import find_problems
+from karpenter.install.resources import MARKER, KubernetesObject
 from karpenter.kube.rest import untyped
 from karpenter_local.aws.faults import RefuseCall
 from tests.integration.installing import CLUSTER, DEPLOYMENTS, BareSandbox, in_bare_aws
@@ -344,8 +345,45 @@ def test_install_waits_for_a_leader() -> None:
         found = await wait()
 
         assert "0 of 2 replicas are ready" in str(caught.value)
-        assert caught.value.hint == "kubectl -n kube-system logs deployment/karpenter"
+        assert caught.value.hint == (
+            "kubectl describe pods -n kube-system"
+            " -l app.kubernetes.io/name=karpenter,app.kubernetes.io/instance=karpenter"
+        )
         assert found == ["new leads"]
+
+    in_bare_aws(test)()
+
+
+def test_install_waits_for_the_default_pool() -> None:
+    """Without an operator it never gets ready, and the conditions say why."""
+
+    async def test(world: BareSandbox) -> None:
+        plan = world.plan()
+        await world.install(plan)
+        bodies = [each.body for each in plan.resources if isinstance(each, KubernetesObject) and each.once]
+
+        async def wait() -> list[str]:
+            return [each async for each in world.kubernetes.ready(bodies, within=60)]
+
+        with pytest.raises(InstallationError, match="after 60 s: NodePool default is not Ready; EC2Node"):
+            await wait()
+        async with world.operator():
+            assert (await wait())[-1] == "NodePool default and EC2NodeClass default are Ready"
+
+    in_bare_aws(test)()
+
+
+def test_a_cluster_without_nodes_is_found_first() -> None:
+    """Where the operator's pods have no place, what helps is said before anything is made."""
+
+    async def test(world: BareSandbox) -> None:
+        [nodes, image] = await find_problems(world.plan(), world.aws, world.kubernetes)
+
+        assert nodes.problem == "the operator's pods have no place: the cluster has no node"
+        assert "2 replicas need a node each" in nodes.hint
+        assert "eksctl create nodegroup --cluster blue --region us-west-2" in nodes.hint
+        assert (nodes.certain, image.certain) == (True, False)
+        assert "this cluster is embedded and runs it all the same" in image.problem
 
     in_bare_aws(test)()
 

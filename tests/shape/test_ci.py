@@ -29,14 +29,16 @@ HELD = {
 """Where ``make test`` compares what ``make generate`` writes."""
 
 
-def ci(folder: Path, *programs: str, broken: str = "") -> subprocess.CompletedProcess[str]:
+def ci(
+    folder: Path, *programs: str, broken: str = "", late: str = "3600"
+) -> subprocess.CompletedProcess[str]:
     """Run what CI runs, with a make that makes nothing, on a machine that has these programs."""
     for name in TOOLS:
         (folder / name).symlink_to(str(shutil.which(name)))
     for name in ("make", *programs):
         (folder / name).write_text(MAKE)
         (folder / name).chmod(0o755)
-    found = {"PATH": str(folder), "BROKEN": broken, "TMPDIR": str(folder)}
+    found = {"PATH": str(folder), "BROKEN": broken, "CI_LATE_AFTER": late, "TMPDIR": str(folder)}
     return subprocess.run(  # noqa: S603  ours
         [str(ROOT / ".ci/run")], env=found, capture_output=True, text=True, check=False
     )
@@ -65,6 +67,15 @@ def test_ci_fails_with_its_parts(tmp_path: Path) -> None:
     assert "made planted" in done.stdout
     assert "made mutants" not in done.stdout
     assert "left out" in done.stdout.splitlines()[-1].lower()
+
+
+def test_ci_leaves_out_what_there_is_no_time_for(tmp_path: Path) -> None:
+    """After an hour the sample of mutants and the README are left out, and named."""
+    done = ci(tmp_path, late="-1")
+
+    assert done.returncode == 0, done.stderr
+    assert "made mutants" not in done.stdout
+    assert "- make readme: 0 minutes had passed" in done.stdout
 
 
 def test_help_fits_one_screen() -> None:

@@ -12,9 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = ("msgspec", "numpy", "cronsim")
-HEAVY = frozenset(
-    {"numpy", "aiohttp", "boto3", "botocore", "kubernetes_asyncio", "click", "prometheus_client"}
-)
+HEAVY = frozenset({"numpy", "aiohttp", "boto3", "botocore", "click", "prometheus_client"})
 PROBE = """
 import importlib, json, pkgutil, sys
 first, then = json.loads(sys.argv[1])

@@ -52,7 +52,7 @@ def test_a_bad_document_does_not_hide_the_others() -> None:
     """Refusals stand where the document would; what can be read is read."""
     found = list(documents_or_refusals(f"{POD}---\n5\n---\n{NODE}---\n{{", "f.yaml"))
 
-    assert [type(each) for each in found] == [Document, InvalidObject, Document, InvalidObject]
+    assert [isinstance(each, InvalidObject) for each in found] == [False, True, False, True]
 
 
 def test_namespaced_objects_are_in_default() -> None:
@@ -161,7 +161,7 @@ def test_a_number_that_no_program_holds_stays_text() -> None:
 
     assert isinstance(first, Document)
     assert first.plain["spec"] == {"priority": "1e400"}
-    with pytest.raises(InvalidObject, match=r"spec.priority: expected int"):
+    with pytest.raises(InvalidObject, match=r"spec.priority: expected a whole number"):
         read_object(first)
     assert "occurs twice" in str(second)
 

@@ -85,7 +85,7 @@ def test_nulls_count_as_absent() -> None:
     [
         pytest.param(
             {"kind": "Pod", "metadata": {"name": "a"}, "spec": {"priority": "high"}},
-            "Pod/a: spec.priority: expected int, got str",
+            "Pod/a: spec.priority: expected a whole number, got a text",
             id="a wrong type is named with its place",
         ),
         pytest.param(
@@ -94,13 +94,15 @@ def test_nulls_count_as_absent() -> None:
                 "metadata": {"name": "a", "namespace": "b"},
                 "spec": {"containers": [{"name": 1}]},
             },
-            "Pod/b/a: spec.containers[0].name: expected str, got int",
+            "Pod/b/a: spec.containers[0].name: expected a text, got a whole number",
             id="the namespace is part of the name",
         ),
-        pytest.param([], "Pod: expected object, got array", id="a list is no object"),
-        pytest.param("Pod", "Pod: expected object, got str", id="a text is no object"),
+        pytest.param([], "Pod: expected an object, got a list", id="a list is no object"),
+        pytest.param("Pod", "Pod: expected an object, got a text", id="a text is no object"),
         pytest.param(
-            {"metadata": {"name": 5}}, "Pod: metadata.name: expected str, got int", id="a name is text"
+            {"metadata": {"name": 5}},
+            "Pod: metadata.name: expected a text, got a whole number",
+            id="a name is text",
         ),
     ],
 )
@@ -121,7 +123,7 @@ def test_text_that_is_no_json(text: str) -> None:
 
 def test_missing_fields_are_named() -> None:
     """A field without which a kind makes no sense is asked for."""
-    with pytest.raises(InvalidObject, match="missing required field spec"):
+    with pytest.raises(InvalidObject, match="the field spec is missing"):
         convert({"kind": "NodeClaim", "metadata": {"name": "a"}}, NodeClaim)
 
 

@@ -19,7 +19,7 @@ from karpenter.base.pretty import excerpt
         pytest.param(-12, "-12", id="a number is itself"),
         pytest.param(1 << 5000, "an integer of 5001 bits", id="an endless number is measured"),
         pytest.param(0.5, "0.5", id="a fraction is itself"),
-        pytest.param([[1]], "a value of type list", id="anything else is named by its type"),
+        pytest.param([[1]], "a list", id="anything else is named in the words of JSON"),
     ],
 )
 def test_excerpt(value: object, shown: str) -> None:

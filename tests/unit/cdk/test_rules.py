@@ -495,7 +495,7 @@ def test_props_may_be_spelled_either_way() -> None:
         "KarpenterAddOn has no prop subnetTag",
         "did you mean subnetTags?",
     )
-    assert str(wrong.value) == "KarpenterAddOn: weight: expected int | null, got str"
+    assert str(wrong.value) == "KarpenterAddOn: weight: expected a whole number, got a text"
 
 
 def test_props_are_copies() -> None:

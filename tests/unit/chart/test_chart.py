@@ -9,9 +9,10 @@ import pytest
 import yaml
 
 from karpenter.chart.chart import CHARTS, files, manifests
+from karpenter.chart.known_values import VALUES
 from karpenter.chart.objects import variables
 from karpenter.chart.tree import ListItems, MissingValue, Release, When
-from karpenter.chart.values import VALUES, BadValue, default_values, values_of
+from karpenter.chart.values import BadValue, default_values, values_of
 from karpenter.operator.options import GATES, SETTINGS, parse_settings
 
 CHARTS_FOLDER = Path(__file__).parents[3] / "charts"

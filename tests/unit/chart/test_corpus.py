@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from karpenter.chart.chart import manifests
+from karpenter.chart.known_values import VALUES
 from karpenter.chart.tree import Release
-from karpenter.chart.values import VALUES, parse_set, values_of
+from karpenter.chart.values import parse_set, values_of
 from tests.unit.chart.corpus import (
     CASES,
     DATA,

@@ -26,7 +26,8 @@ KWOK = "settings.cloudProvider=kwok"
 OWN = {
     "the cloud in memory": [KWOK, "replicas=1"],
     "everything that rules depend on": [
-        "settings.schedulerConfig=a: b,settings.surgeBeforeEvict=true,settings.steerScaleDown=true",
+        "settings.schedulerConfig=podTopologySpread: {}",
+        "settings.surgeBeforeEvict=true,settings.steerScaleDown=true",
         "settings.ignoreDRARequests=false,settings.awsFeatureGates.nodeClassCEL=true",
         "settings.featureGates.nodeOverlay=true,settings.featureGates.capacityBuffer=true",
     ],
@@ -55,6 +56,12 @@ REFUSED = {
     "a text for a list": "tolerations=x",
     "a policy that is not known": "settings.preferencePolicy=Sometimes",
     "a pull policy that is not known": "imagePullPolicy=Often",
+    "a word for a number": "replicas=two",
+    "a negative number": "replicas=-1",
+    "a word for a truth value": "settings.featureGates.spotToSpotConsolidation=maybe",
+    "a word for a duration": "settings.batchMaxDuration=tenseconds",
+    "an amount with a word": "controller.resources.requests.cpu=1core",
+    "a log level that is not known": "logLevel=trace",
     "a field of the security context that is fixed": "controller.securityContext.runAsUser=0",
 }
 

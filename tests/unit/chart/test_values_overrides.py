@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from karpenter.chart.chart import manifests
-from karpenter.chart.tree import Release
+from karpenter.chart.known_values import VALUES, ChartValue
+from karpenter.chart.objects import deployment
+from karpenter.chart.tree import Release, Required, Templated
 from karpenter.chart.values import (
     BadValue,
     default_values,
@@ -18,6 +21,9 @@ from karpenter.chart.values import (
     schema,
     values_of,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.mark.parametrize(
@@ -52,7 +58,13 @@ def test_what_set_cannot_say(text: str) -> None:
     ("stated", "problem"),
     [
         pytest.param("replica=1", "the chart has no value replica; did you mean replicas", id="misspelt"),
-        pytest.param("settings.x=1", r"the chart has no value settings\.x", id="not there"),
+        pytest.param("settings.x=1", r"the chart has no value settings\.x$", id="not there"),
+        pytest.param(
+            "settings.featureGates.foo=true",
+            r"no value settings\.featureGates\.foo; settings\.featureGates has capacityBuffer, nodeOverlay, ",
+            id="no gate, and none that is near",
+        ),
+        pytest.param("batchMaxDuration=1s", r"did you mean settings\.batchMaxDuration\?", id="elsewhere"),
         pytest.param("replicas.x=1", r"no value replicas\.x", id="below a number"),
         pytest.param("nodeSelector[0]=x", "no list with an item 0", id="an item of a mapping"),
         pytest.param("imagePullSecrets[9999]=x", "no list with an item 9999", id="a list without end"),
@@ -97,11 +109,34 @@ def test_items_are_made_as_needed() -> None:
 @pytest.mark.parametrize(
     ("stated", "problem"),
     [
-        pytest.param({"replicas": [1]}, "replicas: number or string is wanted, not array", id="a list"),
-        pytest.param({"tolerations": "x"}, "tolerations: array is wanted, not string", id="a text"),
-        pytest.param({"settings": 3}, "settings: a mapping is wanted, not integer", id="a number"),
+        pytest.param({"replicas": [1]}, "replicas: a list is not a whole number", id="a list"),
+        pytest.param({"tolerations": "x"}, "tolerations: 'x' is not a list", id="a text"),
+        pytest.param({"settings": 3}, "settings: a mapping is wanted, not 3", id="a number"),
         pytest.param(
             {"settings": {"minValuesPolicy": "Loose"}}, "'Loose' is not Strict or BestEffort", id="a policy"
+        ),
+        pytest.param({"replicas": "two"}, "replicas: 'two' is not a whole number", id="a word for a number"),
+        pytest.param({"replicas": -1}, "replicas: -1 is less than 0", id="a negative number"),
+        pytest.param({"replicas": "{{ 1 }}"}, "is not a whole number", id="a template where none is read"),
+        pytest.param({"hostNetwork": "maybe"}, "hostNetwork: 'maybe' is not true or false", id="a maybe"),
+        pytest.param({"dnsPolicy": "default"}, "did you mean Default?", id="a word of another case"),
+        pytest.param(
+            {"controller": {"resources": {"requests": {"cpu": "1core"}}}},
+            r"controller\.resources\.requests\.cpu: '1core' is not an amount such as 500m, 2 or 1\.5Gi",
+            id="an amount with a word",
+        ),
+        pytest.param(
+            {"settings": {"batchMaxDuration": "tenseconds"}},
+            r"settings\.batchMaxDuration: 'tenseconds' is not a duration such as 90s or 1h30m",
+            id="a word for a duration",
+        ),
+        pytest.param(
+            {"settings": {"featureGates": {"spotToSpotConsolidation": "maybe"}}},
+            r"featureGates\.spotToSpotConsolidation: 'maybe' is not true or false",
+            id="a gate that is half open",
+        ),
+        pytest.param(
+            {"settings": {"priceFactors": "m5"}}, "'m5' is not NAME=FACTOR", id="a factor without a number"
         ),
     ],
 )
@@ -157,3 +192,24 @@ def test_the_schema_knows_every_default() -> None:
         "",
         None,
     ]
+
+
+def placeholders(tree: Any) -> Iterator[Any]:
+    """Yield everything in a tree of the chart."""
+    yield tree
+    if isinstance(tree, dict):
+        below: Any = tree.values()
+    else:
+        below = tree if isinstance(tree, list | tuple) else ()
+    if isinstance(tree, msgspec.Struct):
+        below = msgspec.structs.asdict(tree).values()
+    for each in below:
+        yield from placeholders(each)
+
+
+@pytest.mark.parametrize("chart_value", VALUES, ids=lambda each: each.path)
+def test_what_the_chart_reads_as_a_template(chart_value: ChartValue) -> None:
+    """A text may be a template exactly where the chart evaluates it."""
+    evaluated = {each.path for each in placeholders(deployment()) if isinstance(each, Templated | Required)}
+
+    assert chart_value.template == (chart_value.path in evaluated)

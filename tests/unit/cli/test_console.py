@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from karpenter.api.manifests import render_documents
 from karpenter.cli import main
-from karpenter.cli.console import live_catalog, saved_plan
+from karpenter.cli.console import cluster_title, live_catalog, saved_plan
 from karpenter.cloud.catalogs.load import load_catalog
 from tests.unit.console.clusters import small_cluster
 from tests.unit.top.clusters import node, view
@@ -110,3 +110,17 @@ def test_help_fits_80_columns() -> None:
 
     assert "karpenter console --record flight.jsonl" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("name", "context", "title"),
+    [
+        pytest.param("arn:aws:eks:us-west-2:1:cluster/blue", "admin", "blue", id="of an ARN its last part"),
+        pytest.param("blue", "admin", "blue", id="the name of the cluster rather than of the context"),
+        pytest.param("", "admin", "admin", id="the context where there is no name"),
+        pytest.param("", "", "this cluster", id="in a pod"),
+    ],
+)
+def test_the_title_is_the_name_of_the_cluster(name: str, context: str, title: str) -> None:
+    """The page is called what people call the cluster."""
+    assert cluster_title(name, context) == title

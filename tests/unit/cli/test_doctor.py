@@ -37,7 +37,7 @@ not checked: 4 rules, no chart is stated: neither by a release in the cluster
   nor by a manifest
 not checked: 14 rules, no installation of the operator was found
 not checked: 4 rules, no live cluster: give --context
-not checked: 12 rules, no AWS account: give --region and --cluster
+not checked: 14 rules, no AWS account: give --region and --cluster
 not checked: 8 rules, no IAM policy: give --policy FILE
 not checked: 9 rules, no Terraform: give --terraform DIR
 not checked: 27 rules, no log: give --log FILE

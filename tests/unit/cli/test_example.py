@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,10 @@ from click.testing import CliRunner
 
 from karpenter.cli.example import inflate_deployment
 from karpenter.cli.group import main
+from karpenter_local.cli.local import EXAMPLE_CLUSTER
 from tests.unit.install.test_faces import SEEDS
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_dry_run_of_the_tutorial() -> None:
@@ -18,6 +22,23 @@ def test_the_dry_run_of_the_tutorial() -> None:
     result = CliRunner().invoke(main, ["example", "inflate", "--replicas", "10", "--spread", "--dry-run"])
 
     assert result.stdout == (SEEDS / "inflate-dry-run.txt").read_text("utf-8")
+
+
+def test_the_nodepool_to_begin_with_is_that_of_the_examples() -> None:
+    """The quickstart is for the cluster that `karpenter local up --provider aws` starts."""
+    result = CliRunner().invoke(main, ["example", "nodepool", "-c", EXAMPLE_CLUSTER])
+    written = (ROOT / "examples" / "aws" / "quickstart.yaml").read_text("utf-8")
+
+    assert list(yaml.safe_load_all(result.stdout)) == list(yaml.safe_load_all(written))
+
+
+def test_the_nodepool_to_begin_with_is_for_a_cluster() -> None:
+    """Tags and the role of nodes carry its name."""
+    result = CliRunner().invoke(main, ["example", "nodepool", "-c", "green"])
+    _, node_class = yaml.safe_load_all(result.stdout)
+
+    assert node_class["spec"]["role"] == "KarpenterNodeRole-green"
+    assert node_class["spec"]["subnetSelectorTerms"] == [{"tags": {"karpenter.sh/discovery": "green"}}]
 
 
 @pytest.mark.parametrize(

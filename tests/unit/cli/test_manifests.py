@@ -141,7 +141,7 @@ def test_policies_for_iam() -> None:
         pytest.param(
             [*NAMED, "--iam", "us-west-2"], "'us-west-2' is not a region and an account", id="where"
         ),
-        pytest.param(["--iam", "us-west-2/1"], "settings.clusterName", id="for which cluster"),
+        pytest.param(["--iam", "us-west-2/111122223333"], "settings.clusterName", id="for which cluster"),
     ],
 )
 def test_policies_need_to_know(arguments: list[str], problem: str) -> None:
@@ -179,3 +179,19 @@ def test_a_version_that_is_none() -> None:
     assert result.exit_code == 2
     assert "'latest' is not a version of Kubernetes" in result.stderr
     assert "hint: such as 1.29" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("repository", "said"),
+    [
+        pytest.param("karpenter", True, id="no registry"),
+        pytest.param("registry.example/karpenter", False, id="a registry"),
+    ],
+)
+def test_an_image_that_no_registry_has_is_said(repository: str, said: bool) -> None:
+    """Data goes to standard output all the same."""
+    sets = f"settings.clusterName=blue,controller.image.repository={repository}"
+    result = CliRunner().invoke(main, ["manifests", "--set", sets])
+
+    assert ("no registry has the image karpenter:" in result.stderr) is said
+    assert result.exit_code == 0

@@ -1,5 +1,6 @@
 """How commands print data, and how they refuse."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -8,6 +9,7 @@ from click.testing import CliRunner
 
 from karpenter.api.meta import InvalidObject
 from karpenter.api.pod import Pod
+from karpenter.cli import main
 from karpenter.cli.errors import CommandError, notes, one_line
 from karpenter.cli.group import LazyGroup
 from karpenter.cli.output import Output, output_option, render, table
@@ -110,3 +112,46 @@ def test_notes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_one_line(text: str, line: str) -> None:
     """A text becomes one line that no terminal obeys."""
     assert one_line(text) == line
+
+
+CLAIMED = """
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  containers: [{name: c, resources: {requests: {cpu: 1}}}]
+  volumes: [{name: v, persistentVolumeClaim: {claimName: "x\\e]0;y\\a\\nerror: \\u202ez"}}]
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+      requirements: []
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["plan", "--catalog", "kwok"], id="plan"),
+        pytest.param(["plan", "-o", "json", "--catalog", "kwok"], id="plan as JSON"),
+        pytest.param(["plan", "-o", "yaml", "--catalog", "kwok"], id="plan as YAML"),
+        pytest.param(["why", "pod/a", "--catalog", "kwok"], id="why"),
+        pytest.param(["top", "--once", "--catalog", "kwok"], id="top"),
+        pytest.param(["doctor"], id="doctor"),
+        pytest.param(["validate"], id="validate"),
+    ],
+)
+def test_no_terminal_obeys_a_name(words: list[str], tmp_path: Path) -> None:
+    """The name of a volume's claim may be any text; commands print it on one line, without controls."""
+    file = tmp_path / "pod.yaml"
+    file.write_text(CLAIMED)
+
+    printed = CliRunner().invoke(main, [*words, "-f", str(file)]).output
+
+    assert printed
+    assert all(letter.isprintable() or letter == "\n" for letter in printed)
+    assert not any(line.startswith("error: ") and "z" in line for line in printed.splitlines())

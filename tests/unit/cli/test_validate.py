@@ -161,6 +161,95 @@ def test_something_must_be_named() -> None:
     assert "Missing option '-f'" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("identity", "said"),
+    [
+        pytest.param("karpenter.sh/v1 NodePol", "did you mean NodePool of karpenter.sh/v1?", id="a kind"),
+        pytest.param("karpenter.sh/v1 nodepools", "did you mean NodePool of karpenter.sh/v1?", id="a plural"),
+        pytest.param("karpenter.sh/v2 NodePool", "did you mean NodePool of karpenter.sh/v1?", id="a version"),
+        pytest.param("karpeter.sh/v1 NodePool", "did you mean NodePool of karpenter.sh/v1?", id="a group"),
+        pytest.param(
+            "karpenter.sh/v1alpha5 Provisoner",
+            "did you mean Provisioner of karpenter.sh/v1alpha5?",
+            id="a kind from before version 1",
+        ),
+        pytest.param(
+            "karpenter.k8s.aws/v1 NodeClass",
+            "did you mean EC2NodeClass of karpenter.k8s.aws/v1?",
+            id="a kind without its provider",
+        ),
+        pytest.param(
+            "karpenter.kwok.sh/v1 Machine",
+            "karpenter.kwok.sh has KWOKNodeClass of karpenter.kwok.sh/v1alpha1",
+            id="another kind in a group of ours",
+        ),
+        pytest.param(
+            "autoscaling.x-k8s.io/v1beta1 CapacityBufer",
+            "did you mean CapacityBuffer of autoscaling.x-k8s.io/v1beta1?",
+            id="a capacity buffer",
+        ),
+        pytest.param("apps/v1 Deploymnt", "did you mean Deployment of apps/v1?", id="a workload"),
+    ],
+)
+def test_a_kind_that_is_misspelled(identity: str, said: str, tmp_path: Path) -> None:
+    """A kind that is almost one that we know is an error that names it, in every command that reads files."""
+    version, kind = identity.split()
+    file = tmp_path / "objects.yaml"
+    file.write_text(f"{{apiVersion: {version}, kind: {kind}, metadata: {{name: a}}}}", "utf-8")
+    commands = ["validate", "plan", "hash", "changeover", "definition import", "convert", "why pod/a"]
+    results = [CliRunner().invoke(main, [*command.split(), "-f", str(file)]) for command in commands]
+
+    refused = f"{kind} of {version} is not known here; {said}"
+    assert [refused in each.output for each in results] == [True] * len(commands)
+    assert [each.exit_code for each in results] == [2, 2, 2, 2, 2, 1, 2]
+
+
+def test_a_version_that_is_gone() -> None:
+    """A kind of Kubernetes in a version that no cluster serves any more is refused with the one that is."""
+    result = run("-f", "-", text="{apiVersion: apps/v1beta1, kind: Deployment, metadata: {name: a}}")
+
+    assert result.exit_code == 2
+    assert (
+        "Deployment of apps/v1beta1 is not known here; did you mean Deployment of apps/v1?" in result.stdout
+    )
+
+
+@pytest.mark.parametrize(
+    "identity",
+    ["autoscaling.x-k8s.io/v1beta1 ProvisioningRequest", "v1 ConfigMap", "apps/v1 ControllerRevision"],
+)
+def test_kinds_of_others(identity: str) -> None:
+    """Kinds of Kubernetes and of Cluster Autoscaler are not taken for misspelled ones."""
+    version, kind = identity.split()
+
+    result = run("-f", "-", text=f"{{apiVersion: {version}, kind: {kind}, metadata: {{name: a}}}}")
+
+    assert "did you mean" not in result.output
+
+
+def test_what_is_no_object_in_a_folder(folder: Path) -> None:
+    """Other YAML in a folder is skipped by name; named itself, or half an object, it is refused."""
+    (folder / "sub" / "bad.json").unlink()
+    other = folder / "values.yaml"
+    other.write_text("replicas: 2", "utf-8")
+
+    skipped, named = run("-f", str(folder)), run("-f", str(other))
+    other.write_text("{apiVersion: v1, metadata: {name: a}}", "utf-8")
+    half = run("-f", str(folder))
+
+    assert (skipped.exit_code, named.exit_code, half.exit_code) == (0, 2, 2)
+    assert skipped.stderr == (
+        f"{other}: skipped, since it is no Kubernetes object\n1 object accepted, 0 refused, 1 skipped\n"
+    )
+
+
+def test_our_own_examples() -> None:
+    """Everything that the repository offers for copying passes."""
+    result = run("-f", str(Path(__file__).parents[3] / "examples"))
+
+    assert (result.exit_code, result.stdout) == (0, "")
+
+
 def test_what_doctor_finds_in_one_object_is_said(tmp_path: Path) -> None:
     """A value that no node has is accepted by a cluster, so it is said and changes no exit code."""
     file = tmp_path / "pool.yaml"

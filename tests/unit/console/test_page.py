@@ -9,11 +9,12 @@ import re
 from importlib import resources
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from karpenter.cli.console import explain
 from karpenter.console.page import SCRIPTS, remembering, render_page, with_answers
-from karpenter.console.state import ConsoleDocument, SnapshotBuilder
+from karpenter.console.state import ConsoleDocument, Frame, Snapshot, SnapshotBuilder
 from tests.unit.console.clusters import NOON, inquiry, small_cluster
 
 if TYPE_CHECKING:
@@ -107,3 +108,17 @@ def test_files_have_no_inline_code_and_no_other_host(name: str) -> None:
     text = re.sub(r"^//.*$", "", text, flags=re.MULTILINE)
 
     assert not re.search(r"https?://|\son\w+=\"|style=\"|innerHTML|\beval\(", text)
+
+
+def test_costs_are_worked_out_beforehand(tmp_path: Path) -> None:
+    """A record's file has the costs of moments that are spread over it, the last one at least."""
+    asked = inquiry(small_cluster(), tmp_path)
+    frames = tuple(Frame(at=NOON, bill=Snapshot().bill, title=str(number)) for number in range(100))
+    long = msgspec.structs.replace(document(tmp_path), frames=frames)
+
+    found = with_answers(long, asked, explain, go_on=lambda: True).costs
+    short = with_answers(long, asked, explain, go_on=lambda: False).costs
+
+    assert len(found) == 25
+    assert list(short) == [100]
+    assert short[100].total.hourly == long.snapshot.bill.hourly

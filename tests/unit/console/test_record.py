@@ -113,7 +113,7 @@ def test_a_frame_for_every_moment_at_which_something_changed(tmp_path: Path) -> 
 
 
 def test_decisions_are_rows(tmp_path: Path) -> None:
-    """Launches have a price, commands a saving that counts once they hold, and refusals are told once."""
+    """Launches have a price, commands are one row that counts once they hold, refusals are told once."""
     record = Writer(tmp_path)
     claim = {
         "metadata": {"labels": {"karpenter.sh/nodepool": "default"}},
@@ -133,8 +133,7 @@ def test_decisions_are_rows(tmp_path: Path) -> None:
 
     assert rows == [
         ("provision", "launch 1 machine of NodePool default", "1 pod waits", 0.1, False),
-        ("provision", "no place for default/b", "it is too large", 0.0, False),
-        ("disrupt", "decided to delete 1 machine", "Empty", -0.1, False),
+        ("refused", "no place for default/b", "it is too large", 0.0, False),
         ("disrupt", "delete 1 machine", "Empty", -0.1, True),
         ("disrupt", "the decision does not hold any longer", "a pod has come", 0.0, False),
     ]

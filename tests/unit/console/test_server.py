@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,14 @@ from karpenter.cli.planning.input import read_input
 from karpenter.cli.why import inquiry_of
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.console.server import POLICY, ConsoleServer, FixedSource, MessageLog
-from karpenter.console.state import ConsoleDecision, ConsoleDocument, PlanSummary, Snapshot, SnapshotBuilder
+from karpenter.console.state import (
+    ConsoleDecision,
+    ConsoleDocument,
+    PlanSummary,
+    Snapshot,
+    SnapshotBuilder,
+    frame_between,
+)
 from karpenter.console.whatif import pool_manifest, what_if
 from karpenter.operator.options import parse_settings
 from tests.unit.console.clusters import NOON, inquiry, small_cluster
@@ -95,6 +103,42 @@ async def test_nothing_can_be_written(method: str, tmp_path: Path) -> None:
     """There is no way to change anything."""
     async with serving(inquiry(small_cluster(), tmp_path)) as page:
         assert (await page.ask("document", method))[0] == 405
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("OPTIONS *", id="the server as a whole"),
+        pytest.param("CONNECT 127.0.0.1:443", id="a tunnel"),
+        pytest.param("CONNECT /", id="a tunnel to a path"),
+    ],
+)
+async def test_a_request_without_a_path(line: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What names no path is refused in a sentence, with the headers of every answer."""
+    async with serving(inquiry(small_cluster(), tmp_path)) as page:
+        host = page.url.split("/")[2]
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(host.rpartition(":")[2]))
+        writer.write(f"{line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)).decode()
+        writer.close()
+
+    assert head.startswith("HTTP/1.1 400 ")
+    assert f"Content-Security-Policy: {POLICY}" in head
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("line", ["GET * HTTP/1.1", "GET / HTTP/9.9", "\x00", "GET"])
+async def test_what_is_no_request(line: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What is no HTTP at all is answered with 400, and no traceback is written."""
+    async with serving(inquiry(small_cluster(), tmp_path)) as page:
+        port = int(page.url.split("/")[2].rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"{line}\r\n\r\n".encode())
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+        writer.close()
+
+    assert b" 400 " in head
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("name", ["../server.py", "..%2Fserver.py", "missing.js"])
@@ -261,3 +305,23 @@ async def test_a_page_that_does_not_read_is_dropped() -> None:
         log.send("decision", ConsoleDecision(at=NOON, kind="event", title="t"))
 
     assert log.listeners == 0
+
+
+async def test_costs_are_those_of_the_moment(tmp_path: Path) -> None:
+    """What workloads cost is told of the last moment, and of the one that is asked about."""
+    asked = inquiry(small_cluster(), tmp_path)
+    there = SnapshotBuilder(team_label="app").build(asked.view, asked.catalog)
+    later = frame_between(Snapshot(), there, NOON + timedelta(seconds=1))
+    document = ConsoleDocument(
+        mode="record", title="t", at=NOON, snapshot=Snapshot(), frames=(later,), team_label="app"
+    )
+    async with serving(asked, document) as page:
+        _, last = await page.ask("costs")
+        _, first = await page.ask("costs?at=2026-03-02T12:00:00Z")
+        status, refused = await page.ask("costs?at=noon")
+
+    assert last["total"]["hourly"] == there.bill.hourly > first["total"]["hourly"] == 0
+    assert [each["name"] for each in last["workloads"]] == ["default/web"]
+    assert last["overhead"]["monthly"] > 0
+    assert last["teamLabel"] == "app"
+    assert (status, "noon" in refused["error"]) == (400, True)

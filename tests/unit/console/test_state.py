@@ -11,13 +11,13 @@ import pytest
 from karpenter.cli.console import planned_document
 from karpenter.cli.planning.data import plan_data
 from karpenter.cli.planning.decision import decide
+from karpenter.console.plan import plan_document
 from karpenter.console.state import (
     ConsoleDocument,
     Snapshot,
     SnapshotBuilder,
     encode,
     frame_between,
-    plan_document,
     plan_summary,
 )
 from karpenter.operator.options import parse_settings
@@ -54,10 +54,10 @@ def test_a_snapshot_has_machines_pods_and_nodepools(tmp_path: Path) -> None:
         "requested": "cpu 3, memory 2Gi",
     }
     assert {key: msgspec.to_builtins(each) for key, each in found.pods.items()} == {
-        "default/web-5d9c-a": ["default/web", "claim-n", 1000, 1024, "running", False],
-        "default/web-5d9c-b": ["default/web", "claim-n", 1000, 1024, "running", False],
-        "default/agent-x": ["default/agent", "claim-n", 100, 128, "running", True],
-        "default/late": ["default/late", "", 1000, 1024, "waiting", False],
+        "default/web-5d9c-a": ["default/web", "claim-n", 1000, 1024, "running", False, "", 0],
+        "default/web-5d9c-b": ["default/web", "claim-n", 1000, 1024, "running", False, "", 0],
+        "default/agent-x": ["default/agent", "claim-n", 100, 128, "running", True, "", 0],
+        "default/late": ["default/late", "", 1000, 1024, "waiting", False, "", 0],
     }
     assert msgspec.to_builtins(found.pools["default"]) == {
         "name": "default",

@@ -106,3 +106,4 @@ def test_every_alert_has_a_runbook(alert: Any) -> None:
     assert alert.anchor in anchors
     assert f"`{alert.name}`" in text
     assert alert.rule("https://x")["annotations"]["runbook_url"] == f"https://x#{alert.anchor}"
+    assert "runbook_url" not in alert.rule()["annotations"]

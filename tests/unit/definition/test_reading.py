@@ -115,12 +115,12 @@ def test_spellings(pool: dict[str, Any], warnings: list[str]) -> None:
             definition(zzz=1),
             "karpenter.node_pools.default.zzz: unknown key; allowed are limits, requirements, labels",
         ),
-        (definition(labels=["a"]), "karpenter.node_pools[...].labels: expected object, got array"),
+        (definition(labels=["a"]), "karpenter.node_pools[...].labels: expected an object, got a list"),
         (
             definition(node_class="a"),
             "karpenter.node_pools.default.node_class: is text, and a mapping is needed",
         ),
-        (definition(weight=0), "karpenter.node_pools[...].weight: expected int >= 1"),
+        (definition(weight=0), "karpenter.node_pools[...].weight: expected a whole number >= 1"),
         (
             definition(node_class={"volumeSize": "1Gi", "volume_size": "2Gi"}),
             "karpenter.node_pools.default.node_class.volume_size: is there twice, as volumeSize",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -223,3 +225,46 @@ def test_other_clouds_have_other_labels() -> None:
     )
 
     assert judged("label-value", facts(text))[0] == ()
+
+
+NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+
+
+def conditions(*given: tuple[str, str, str], ago: int) -> str:
+    """Return a status with conditions of a type, a status and a reason, which are so many seconds old."""
+    since = (NOW - timedelta(seconds=ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    listed = [
+        {"type": kind, "status": status, "reason": reason, "message": "m", "lastTransitionTime": since}
+        for kind, status, reason in given
+    ]
+    return f"status: {json.dumps({'conditions': listed})}\n"
+
+
+UNKNOWN_CLASS = ("NodeClassReady", "False", "NodeClassReadinessUnknown")
+FOLLOWS = ("Ready", "False", "UnhealthyDependents")
+
+
+@pytest.mark.parametrize(
+    ("given", "ago", "severities"),
+    [
+        pytest.param((UNKNOWN_CLASS, FOLLOWS), 10, {"info"}, id="a pool that was just made"),
+        pytest.param((UNKNOWN_CLASS, FOLLOWS), 61, {"error"}, id="one that was made a minute ago"),
+        pytest.param((("AMIsReady", "Unknown", "Awaiting"),), 10, {"info"}, id="unknown for ten seconds"),
+        pytest.param((("AMIsReady", "Unknown", "Awaiting"),), 90, {"error"}, id="unknown for long"),
+        pytest.param((("SubnetsReady", "False", "SubnetsNotFound"),), 1, {"error"}, id="known to be wrong"),
+        pytest.param(
+            (("SubnetsReady", "False", "SubnetsNotFound"), ("AMIsReady", "Unknown", "Awaiting"), FOLLOWS),
+            1,
+            {"error", "info"},
+            id="one part known to be wrong, another not known",
+        ),
+        pytest.param((("NodeRegistrationHealthy", "Unknown", "Awaiting"),), 90, set(), id="no machine yet"),
+    ],
+)
+def test_what_is_not_known_yet_is_a_note(
+    given: tuple[tuple[str, str, str], ...], ago: int, severities: set[str]
+) -> None:
+    """The operator takes some seconds to look at what has just been written."""
+    found = facts(POOL + conditions(*given, ago=ago), live=True, now=NOW)
+
+    assert {each.severity for each in judged("not-ready", found)[0]} == severities

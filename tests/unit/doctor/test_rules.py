@@ -17,6 +17,7 @@ from tests.unit.doctor import (
     test_network,
     test_nodepools,
     test_policies,
+    test_quotas,
     test_terraform,
     test_workloads,
 )
@@ -29,6 +30,7 @@ TESTED = (
     test_network,
     test_policies,
     test_nodepools,
+    test_quotas,
     test_workloads,
     test_terraform,
     test_logs,

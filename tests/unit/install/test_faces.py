@@ -17,12 +17,20 @@ import msgspec
 import pytest
 import yaml
 
-from karpenter.install.apply import ResourceDone, StackDone, StepBegun
+from karpenter import __version__
+from karpenter.install.apply import ResourceDone, StackDone, StepBegun, StepWaits
 from karpenter.install.cloudformation import render_cloudformation, stack_templates
 from karpenter.install.observe import ABSENT, ResourceState
 from karpenter.install.release import ReleaseRecord, latest, managed, read_release, release_secret, superseded
 from karpenter.install.script import render_script
-from karpenter.install.text import EksdemoLog, InstallationLog, dry_run_text, eksdemo_dry_run, helm_command
+from karpenter.install.text import (
+    BUILT_IN,
+    EksdemoLog,
+    InstallationLog,
+    dry_run_text,
+    eksdemo_dry_run,
+    helm_command,
+)
 from tests.unit.install.test_plan import plan
 
 SEEDS = Path(__file__).parents[2] / "data" / "seeds"
@@ -34,13 +42,24 @@ def seen(found: Any, observation: ResourceState = ABSENT) -> list[Any]:
     return [(step, each, observation) for step in found.steps for each in step.resources]
 
 
+def tutorial() -> str:
+    """Return what eksdemo's tutorial prints, with the chart and the version that are installed here."""
+    text = (SEEDS / "eksdemo-dry-run.txt").read_text("utf-8").replace("1.0.0", __version__)
+    return same_width(text.replace("oci://public.ecr.aws/karpenter/karpenter", BUILT_IN))
+
+
+def same_width(text: str) -> str:
+    """Return a text in which the columns of tables have no width."""
+    return re.sub(r" +\|", " |", re.sub("--+", "--", text))
+
+
 def test_the_dry_run_of_the_tutorial() -> None:
-    """With eksdemo's names a dry run prints what eksdemo's tutorial prints, byte for byte."""
+    """With eksdemo's names a dry run has the lines of eksdemo's tutorial, and says what is installed."""
     found = plan(naming="eksdemo")
     text = eksdemo_dry_run(found, seen(found))
     first, _, rest = text.partition("Helm Installer Dry Run:")
 
-    assert f"Helm Installer Dry Run:{rest}\n" == (SEEDS / "eksdemo-dry-run.txt").read_text("utf-8")
+    assert same_width(f"Helm Installer Dry Run:{rest}\n") == tutorial()
     assert first.startswith(
         "Creating 5 dependencies for karpenter\nCreating dependency: ec2-spot-service-linked-role\n"
         'Service Linked Role Manager Dry Run:\nAWS API Call: "CreateServiceLinkedRole"\n'
@@ -124,18 +143,33 @@ def test_what_eksdemo_prints_while_it_installs() -> None:
     assert (
         'Creating CloudFormation stack "eksdemo-blue-karpenter-node-role" (can take 1+ min)...done' in lines
     )
-    chart = lines.index("Downloading Chart: oci://public.ecr.aws/karpenter/karpenter:1.0.0")
+    chart = lines.index(f"Using built-in Chart: karpenter:{__version__}")
     assert lines[chart + 1 : chart + 3] == [
         "Helm installing...",
         "2026/06/01 12:00:00 creating 1 resource(s)",
     ]
     assert lines[-5:] == [
-        'Using chart version "1.0.0", installed "karpenter" version "1.0.0" in namespace "karpenter"',
+        (
+            f'Using chart version "{__version__}", installed "karpenter" version "{__version__}"'
+            ' in namespace "karpenter"'
+        ),
         "Creating 1 post-install resources for karpenter",
         "Creating post-install resource: karpenter-default-nodepool",
         'Creating NodePool "default"',
         'Creating EC2NodeClass "default"',
     ]
+
+
+def test_eksdemo_waits_for_as_long_as_it_says() -> None:
+    """The line stands once, and only where something is waited for."""
+    found = plan(naming="eksdemo")
+    log = EksdemoLog(found, lambda: NOW, within=60.0)
+    waits = StepWaits(step=found.steps[-1], said="0 of 1 replicas are ready")
+    first, again = log.lines(waits), log.lines(waits)
+
+    count = len(found.release.objects)
+    assert first == [f"2026/06/01 12:00:00 beginning wait for {count} resources with timeout of 60s"]
+    assert again == []
 
 
 def test_what_we_print_while_we_install() -> None:

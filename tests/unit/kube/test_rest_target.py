@@ -74,7 +74,9 @@ def test_a_broken_item_is_reported_beside_the_others() -> None:
     read = PODS.read_page(page(named("a"), named("b", spec=7), named("c"), resourceVersion="9"))
 
     assert [pod.name for pod in read.items] == ["a", "c"]
-    assert [str(error) for error in read.broken] == ["Pod/shop/b: spec: expected object, got int"]
+    assert [str(error) for error in read.broken] == [
+        "Pod/shop/b: spec: expected an object, got a whole number"
+    ]
     assert read.version == "9"
 
 

@@ -69,7 +69,7 @@ def test_the_flag_wins() -> None:
         pytest.param("log-level", "loud", "'loud' is not one of '', 'debug', 'info', 'error'", id="no level"),
         pytest.param("batch-idle-duration", "-1s", "'-1s' is negative", id="a time that is negative"),
         pytest.param("feature-gates", "NodeRepair", "'NodeRepair' is not Name=true or Name=false", id="gate"),
-        pytest.param("scheduler-config", "podSpread: {}", "Object contains unknown field", id="unknown key"),
+        pytest.param("scheduler-config", "podSpread: {}", "there is no field podSpread", id="unknown key"),
         pytest.param("price-factors", "m5", "'m5' is not NAME=FACTOR", id="no factor"),
         pytest.param("price-factors", "m5=many", "'m5=many' is not NAME=FACTOR", id="factor is no number"),
         pytest.param("price-factors", "=1", "'=1' is not NAME=FACTOR", id="factor of nothing"),
@@ -77,8 +77,8 @@ def test_the_flag_wins() -> None:
         pytest.param(
             "commitments",
             "{commitments: [{kind: Lease}]}",
-            "the commitments: Invalid enum value 'Lease' - at `$.commitments[0].kind`, expected"
-            " ReservedInstance or SavingsPlan",
+            "the commitments: commitments[0].kind: 'Lease' is none of the values that are allowed: "
+            "ReservedInstance and SavingsPlan",
             id="no kind",
         ),
         *(
@@ -172,18 +172,34 @@ def test_a_spread() -> None:
 
 
 def test_gates() -> None:
-    """Gates that are stated change, others keep their default, and names that nobody knows are ignored."""
-    settings = parse_settings({"feature-gates": "NodeRepair=1, Unheard=true,ReservedCapacity = False,"})
+    """Gates that are stated change, and others keep their default."""
+    settings = parse_settings({"feature-gates": "NodeRepair=1, Drift=true,ReservedCapacity = False,"})
 
     assert settings.gate("NodeRepair")
     assert not settings.gate("ReservedCapacity")
     assert settings.feature_gates.keys() == GATES.keys()
 
 
+def test_a_gate_that_is_not_there() -> None:
+    """A gate that there is not is refused in a flag; in the environment it is named, and others count."""
+    with pytest.raises(SettingError, match="no feature gate 'NopeGate'; there are ReservedCapacity, NodeRep"):
+        parse_settings({"feature-gates": "NopeGate=true"})
+    with pytest.raises(SettingError, match="no feature gate 'nodeRepair'; did you mean NodeRepair"):
+        parse_settings({"feature-gates": "nodeRepair=true"})
+    settings = parse_settings({}, {"FEATURE_GATES": "NodeRepar=true,StaticCapacity=true"})
+
+    assert (settings.gate("NodeRepair"), settings.gate("StaticCapacity")) == (False, True)
+    assert settings.ignored == (
+        "FEATURE_GATES: there is no feature gate 'NodeRepar'; did you mean NodeRepair?",
+    )
+
+
 def test_a_setting_that_is_not_there() -> None:
-    """A name that no setting has is refused, with those that there are."""
-    with pytest.raises(SettingError, match=f"no setting 'pace'; the settings are {SETTINGS[0].name}"):
+    """A name that no setting has is refused, with the nearest one or those that there are."""
+    with pytest.raises(SettingError, match=f"no setting 'pace'; there are {SETTINGS[0].name}, "):
         parse_settings({"pace": "fast"})
+    with pytest.raises(SettingError, match="no setting 'metric-port'; did you mean metrics-port"):
+        parse_settings({"metric-port": "1"})
     with pytest.raises(SettingError, match="a feature gate: give it as feature-gates=NodeRepair=true"):
         parse_settings({"NodeRepair": "true"})
     with pytest.raises(AttributeError):

@@ -77,7 +77,7 @@ ASKED = (
         ),
         pytest.param(
             [BEGUN, b'{"line":"seen","kind":"Pod","object":{"spec":7}}\n'],
-            "line 2: spec: expected object, got int",
+            "line 2: spec: expected an object, got a whole number",
             id="no pod",
         ),
         pytest.param(

@@ -65,6 +65,8 @@ def test_options() -> None:
         ({"style": "red,green,nothing"}, "--style: 'nothing' is no colour such as #04B575"),
         ({"node-selector": "a b"}, "--node-selector: 'a b' is no label selector"),
         ({"resources": ","}, "--resources: names no resource"),
+        ({"resources": "cpuu"}, "--resources: there is no resource 'cpuu'; did you mean cpu?"),
+        ({"node-sort": "foo=up"}, "--node-sort: 'up' is not asc or dsc"),
     ],
 )
 def test_what_cannot_be_used_is_refused(flags: dict[str, str], problem: str) -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from karpenter.top.advice import Advice, LastDecision, NodeAdvice, PendingPod
+from karpenter.top.advice import Advice, LastDecision, NodeAdvice
 from karpenter.top.frame import TopFrame
 from karpenter.top.model import node_rows
+from karpenter.top.pending import PendingPod
 from karpenter.top.snapshot import TopOptions, TopSnapshot, take
 from tests.unit.top.clusters import NOW, ago, node, pod, printed, view
 
@@ -45,7 +47,7 @@ def _drawn(frame: TopFrame, snapshot: TopSnapshot, width: int = 80, height: int 
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (100, 30), (160, 50), (40, 12)])
-@pytest.mark.parametrize("view_name", ["nodes", "stays", "pending", "decisions"])
+@pytest.mark.parametrize("view_name", ["nodes", "stays", "pending", "decisions", "costs"])
 def test_a_frame_fits_the_screen(width: int, height: int, view_name: str) -> None:
     """However small the terminal is, no line is too long and the last one is there."""
     frame = TopFrame(TopOptions())
@@ -135,5 +137,45 @@ def test_help_names_the_keys() -> None:
     """The help is left the way it came."""
     frame = TopFrame(TopOptions())
     frame.is_helping = True
-    assert any(line.startswith("q esc ctrl+c") for line in _drawn(frame, _snapshot(1)))
+    lines = _drawn(frame, _snapshot(1))
+    assert any(line.startswith("q ctrl+c") for line in lines)
+    assert not any("…" in line for line in lines)
     assert frame.back()
+
+
+HUGE = PendingPod(
+    pod="default/huge-0",
+    workload="default/huge",
+    count=3000,
+    sentence=f"It waits and has no place: NodePool critical: {'a long reason ' * 30}",
+    cause="wants cpu 900, the most is 16 on m5.4xlarge (NodePool general)",
+)
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "shown"),
+    [
+        pytest.param(80, 24, "huge x 3,000  wants cpu 900, the most is 16", id="the cause on a small screen"),
+        pytest.param(160, 50, "huge x 3,000  NodePool critical: a long", id="all reasons on a large one"),
+    ],
+)
+def test_reasons_take_the_lines_that_are_left(width: int, height: int, shown: str) -> None:
+    """Below the nodes, pods that wait say as much of their reason as there are lines for."""
+    snapshot = msgspec.structs.replace(_snapshot(12, advised=True), pending=(HUGE,))
+    lines = _drawn(TopFrame(TopOptions()), snapshot, width, height)
+
+    assert any(line.startswith(shown) for line in lines)
+    assert len(lines) <= height
+    assert any("a reason a reason" in line for line in lines) == (height == 50)
+
+
+def test_costs_are_a_list() -> None:
+    """What workloads cost, idle and overhead is a list whose last row is the bill."""
+    frame = TopFrame(TopOptions())
+    frame.list_view(5)
+    lines = [line.split() for line in _drawn(frame, _snapshot(2), 120)]
+    amounts = {words[0]: words[1] for words in lines if len(words) > 2 and words[2].endswith("%")}
+
+    assert list(amounts) == ["default/p0", "default/p1", "idle", "overhead"]
+    assert ["the", "bill", "280.32", "100.0%"] in lines
+    assert round(sum(float(each) for each in amounts.values()), 2) == 280.32

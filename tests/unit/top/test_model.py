@@ -20,6 +20,7 @@ from karpenter.top.model import (
     sorted_rows,
     totals,
     waiting_pods,
+    without_effect,
 )
 from tests.unit.top.clusters import NOW, ago, claim, node, pod, row, view
 
@@ -147,6 +148,13 @@ def test_sums_are_those_of_the_rows() -> None:
     assert sums.monthly == pytest.approx(73.0)
 
 
+def test_a_pod_that_runs_does_not_wait() -> None:
+    """The operator of `karpenter local up --with-karpenter` runs, and has no node."""
+    found = view(node("a"), pod("waits", phase="Pending"), pod("karpenter", phase="Running"))
+
+    assert [each.name for each in waiting_pods(found)] == ["waits"]
+
+
 def test_unpriced_nodes_are_counted() -> None:
     """The bill says how many nodes it leaves out."""
     found = view(node("a"), node("b"))
@@ -209,12 +217,24 @@ def test_label_columns(label: str, expected: str) -> None:
         ("creation", NodeSort("creation", descending=False)),
         ("", NodeSort("creation", descending=False)),
         ("topology.kubernetes.io/zone=asc", NodeSort("topology.kubernetes.io/zone", descending=False)),
-        ("odd=name", NodeSort("odd=name", descending=False)),
     ],
 )
 def test_orders_are_read(text: str, expected: NodeSort) -> None:
     """A name, and the way as its end."""
     assert parse_sort(text) == expected
+
+
+def test_names_that_no_node_has() -> None:
+    """A label to sort by and a resource are named where no node has them; GPUs may be missing."""
+    rows = node_rows(view(node("node-1", {"slot": "a"})), lambda _: None)
+
+    assert list(without_effect(rows, parse_sort("slot"), ("cpu", "gpu"))) == []
+    assert list(without_effect([], parse_sort("foo"), ("cpu",))) == []
+    assert next(without_effect(rows, parse_sort("typ"), ())) == (
+        "no node has the label typ to sort by; did you mean type?"
+    )
+    [about_chips] = without_effect(rows, parse_sort("type"), ("example.com/chips",))
+    assert about_chips.startswith("no node has the resource example.com/chips; there are cpu")
 
 
 @pytest.mark.parametrize(

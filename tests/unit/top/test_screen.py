@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from textual.binding import Binding, BindingType
 
 from karpenter.kube.errors import NotConfigured
 from karpenter.top.feed import StaticFeed, TopMonitor
+from karpenter.top.frame import HELP
 from karpenter.top.screen import TopScreen
 from karpenter.top.snapshot import TopOptions
 from tests.unit.top.clusters import NOW, ago, node, view
@@ -86,3 +88,26 @@ async def test_a_cluster_that_does_not_answer_ends_the_screen() -> None:
     async with screen.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
     assert str(screen.return_value) == "no cluster is there"
+
+
+NAMES = {
+    "escape": "esc",
+    "left": "←",
+    "right": "→",
+    "pageup": "pgup",
+    "pagedown": "pgdn",
+    "slash": "/",
+    "question_mark": "?",
+}
+
+
+def test_help_lists_every_key() -> None:
+    """Each key that does something is in the help."""
+    told = {word for keys, _ in HELP for word in keys.split()}
+    keys = {key for each in TopScreen.BINDINGS for key in _keys(each)}
+
+    assert {NAMES.get(key, key) for key in keys} <= told
+
+
+def _keys(binding: BindingType) -> list[str]:
+    return (binding.key if isinstance(binding, Binding) else binding[0]).split(",")

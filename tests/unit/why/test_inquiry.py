@@ -13,7 +13,6 @@ from karpenter.cli.files import SourceText
 from karpenter.cli.planning.input import read_input
 from karpenter.cli.why import inquiry_of
 from karpenter.cloud.catalogs.load import load_catalog
-from karpenter.core.scheduling import solve
 from karpenter.operator.options import parse_settings
 from karpenter.why.targets import explain
 from tests.unit.why.clusters import machine, pod, pool, write_catalogue
@@ -50,7 +49,7 @@ FULL = [*machine("n"), pod("x", "4", nodeName="n")]
     ],
 )
 def test_a_refused_pod_takes_few_decisions_and_no_proof(
-    objects: list[dict[str, Any]], most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    objects: list[dict[str, Any]], most: int, tmp_path: Path
 ) -> None:
     """One decision says what refuses the pod, and one for each change says whether it helps."""
     text = SourceText("cluster", render_documents(objects))
@@ -60,13 +59,14 @@ def test_a_refused_pod_takes_few_decisions_and_no_proof(
 
     def ask(changed: ClusterView) -> ProvisioningDecision:
         asked.append(changed)
-        return inquiry.ask(changed)
+        decision = inquiry.ask(changed)
+        assert decision.plan.cost.lower_bound == 0
+        return decision
 
-    def proved(*_: object) -> None:
+    def proved(_: object) -> Any:
         raise AssertionError("a bound was worked out")
 
-    monkeypatch.setattr(solve, "_proved", proved)
-    answer = explain(msgspec.structs.replace(inquiry, ask=ask, provision=proved), "pod", "a")
+    answer = explain(msgspec.structs.replace(inquiry, ask=ask, provision=proved, disrupt=proved), "pod", "a")
 
     assert not answer.placed
     assert len(asked) <= most

@@ -70,10 +70,11 @@ def log_of(path: Path) -> Any:
 
 def objects(cluster: str, provider: str) -> list[dict[str, Any]]:
     """Return the service account, the Service and the Deployment of the operator of a cluster."""
+    queue = {"interruptionQueue": cluster} if provider == "aws" else {}
     stated = {
         "replicas": 1,
         "schedulerName": _SCHEDULER,
-        "settings": {"clusterName": cluster, "cloudProvider": provider},
+        "settings": {"clusterName": cluster, "cloudProvider": provider, **queue},
     }
     release = Release(
         name=_NAME, namespace=NAMESPACE, service="karpenter-local", values=values_of([stated], [])

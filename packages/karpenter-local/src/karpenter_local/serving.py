@@ -119,6 +119,7 @@ async def serve(
                 kubeconfig.write(notice.kubeconfig, sandbox.running.kubeconfig)
                 facts = ClusterFacts(
                     pid=os.getpid(),
+                    name=options.name,
                     url=sandbox.running.url,
                     kubeconfig=str(notice.kubeconfig.resolve()),
                     control_plane=options.control_plane,

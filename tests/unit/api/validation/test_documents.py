@@ -211,7 +211,7 @@ def test_kinds_of_kubernetes_are_read() -> None:
     """A field of the wrong type is found in kinds that are not ours as well."""
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"priority": "high"}}
 
-    assert outcomes(pod) == ["f.yaml: Pod/a: spec.priority: expected int, got str"]
+    assert outcomes(pod) == ["f.yaml: Pod/a: spec.priority: expected a whole number, got a text"]
 
 
 def test_other_kinds_are_named_and_left_alone() -> None:

@@ -84,7 +84,7 @@ def test_reading_what_was_written_gives_the_same(fields: dict[str, Any]) -> None
         ),
         pytest.param(
             {"resourceSliceTemplates": [sliced() | {"devices": [{}]}]},
-            "resourceSliceTemplates[0]: devices[0]: object missing required field name",
+            "resourceSliceTemplates[0]: devices[0]: the field name is missing",
             id="a device without a name",
         ),
         pytest.param(

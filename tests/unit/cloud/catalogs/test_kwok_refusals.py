@@ -148,7 +148,7 @@ def test_refused_requirements_of_an_offering(path: str, value: object, expected:
         pytest.param(
             "resources",
             [],
-            "resources: must be an object of resource names with quantities, not a value of type list",
+            "resources: must be an object of resource names with quantities, not a list",
             id="resources as a list",
         ),
         pytest.param(

@@ -65,7 +65,10 @@ def test_a_file_that_is_not_there() -> None:
     with pytest.raises(InvalidCatalog) as refused:
         load_catalog("kwock")
 
-    assert str(refused.value) == f"kwock: cannot be read: No such file or directory; {CHOICE}"
+    assert (
+        str(refused.value)
+        == f"kwock: cannot be read: No such file or directory; {CHOICE}; did you mean kwok?"
+    )
 
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
@@ -81,5 +84,5 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
 
 def test_an_unknown_region() -> None:
     """A region without facts is refused, and those with facts are named."""
-    with pytest.raises(InvalidCatalog, match=r"aws:mars-1: there is no region 'mars-1'; the regions are af-"):
+    with pytest.raises(InvalidCatalog, match=r"aws:mars-1: there is no region 'mars-1'; there are af-"):
         load_catalog("aws:mars-1")

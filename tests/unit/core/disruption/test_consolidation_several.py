@@ -21,7 +21,7 @@ def test_several_are_bought_as_spot_where_on_demand_would_do_as_well() -> None:
     """Spot was found cheaper; had the provider the choice, it might launch what was never compared."""
     view = cluster(pool(ways=("spot", "on-demand")), machine("node-1", "huge"), *PODS)
 
-    (command,) = decided(view, market=market(1, sold=("on-demand",))).commands
+    (command,) = decided(view, market=market(1, sold=("on-demand",)), strategy="global").commands
 
     assert len(command.replacements) == 2
     for node in command.replacements:
@@ -41,7 +41,7 @@ def test_one_spot_machine_becomes_several_only_with_a_choice_of_types(smalls: in
     """The rule for one replacement holds for each of several: fifteen cheaper types, or it would go on."""
     view = cluster(pool(ways=("spot",)), machine("node-1", "huge", bought="spot"), *PODS)
 
-    verdict = decided(view, market=market(smalls, sold=("spot",)), spot_to_spot=True)
+    verdict = decided(view, market=market(smalls, sold=("spot",)), spot_to_spot=True, strategy="global")
 
     if types is None:
         assert held(verdict) == {"node-1": "NoSaving"}
@@ -61,7 +61,9 @@ def test_one_machine_is_not_taken_before_several_were_asked_for(price: float, bo
     """What is cheaper than the machine that goes may still be dearer than two others."""
     sold = Catalog(types=(kind("small", 2, 0.1), kind("big", 32, price), kind("huge", 64, 6.4)))
 
-    (command,) = decided(cluster(pool(), machine("node-1", "huge"), *PODS), market=sold).commands
+    (command,) = decided(
+        cluster(pool(), machine("node-1", "huge"), *PODS), market=sold, strategy="global"
+    ).commands
 
     assert [node.purchase.instance_type for node in command.replacements] == bought
 

@@ -99,7 +99,7 @@ def test_one_machine_becomes_two() -> None:
         pod("web-1", "node-1", cpu="1500m"),
     )
 
-    (command,) = decided(view, market=market).commands
+    (command,) = decided(view, market=market, strategy="global").commands
 
     assert len(command.replacements) == 2
     assert {name for node in command.replacements for name in node.instance_types} == {"small"}

@@ -26,7 +26,13 @@ DRIFTED = Condition(type="Drifted", status="True", reason="ImageDrift", last_tra
 
 def decide(view: ClusterView, memory: DisruptionMemory | None = None, **more: Any) -> DisruptionDecision:
     """Return the decision about a cluster that has carried out four commands."""
-    return disrupt(view, MARKET, memory or DisruptionMemory(commands=4), now=NOW, context=facts(more))
+    return disrupt(
+        view,
+        MARKET,
+        memory or DisruptionMemory(commands=4),
+        now=NOW,
+        context=facts(more),
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,9 +61,11 @@ def test_empty_nodes_come_before_drift_and_drift_before_savings() -> None:
     tried: list[str] = []
     drifting: list[Any] = [machine("n4", "medium", conditions=[DRIFTED]), pod("d-0", "n4", cpu="3")]
 
-    first = decide(cluster(pool(), *WASTEFUL, *FULL, EMPTY_ONE, *drifting), tried=tried.append)
-    second = decide(cluster(pool(), *WASTEFUL, *FULL, *drifting), tried=tried.append)
-    third = decide(cluster(pool(), *WASTEFUL, *FULL), tried=tried.append)
+    first = decide(
+        cluster(pool(), *WASTEFUL, *FULL, EMPTY_ONE, *drifting), tried=tried.append, strategy="global"
+    )
+    second = decide(cluster(pool(), *WASTEFUL, *FULL, *drifting), tried=tried.append, strategy="global")
+    third = decide(cluster(pool(), *WASTEFUL, *FULL), tried=tried.append, strategy="global")
 
     assert [each.candidates for each in (*first.commands, *second.commands, *third.commands)] == [
         ("n3",),
@@ -151,7 +159,7 @@ def test_a_saving_that_does_not_pay_keeps_no_other_from_being_found() -> None:
     payback = Payback(eviction_price=0.69, within=timedelta(hours=1))
     dear: list[Any] = [machine("n2", "xlarge"), *(pod(f"b-{at}", "n2", cpu="600m") for at in range(3))]
 
-    found = decide(cluster(pool(), *WASTEFUL, *dear), payback=payback)
+    found = decide(cluster(pool(), *WASTEFUL, *dear), payback=payback, strategy="global")
 
     assert [each.candidates for each in found.commands] == [("n1",)]
 

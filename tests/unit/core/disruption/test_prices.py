@@ -91,7 +91,7 @@ def test_floors_hold_over_several_machines() -> None:
     for floor, most in (("0", 2), ("2", 1), ("3", 0)):
         own = annotated({ON_DEMAND_FLOOR: floor}, ways=BOTH)
         view = cluster(own, *machines, *roomy, *pods, machine("stray", pool="gone"))
-        found = decided(view)
+        found = decided(view, strategy="global")
         bought = [n.purchase.capacity_type for each in found.commands for n in each.replacements]
         gone = [name for each in found.commands for name in each.candidates]
         assert len(gone) - bought.count(ON_DEMAND) == most
@@ -155,7 +155,9 @@ def test_pods_move_onto_paid_capacity_rather_than_spot(
         *(pod(f"web-{number}", "node-1", cpu="3") for number in range(2)),
     )
     market = Catalog(types=(*FAMILY.types, kind("r5.2xlarge", 8, 0.9)))
-    (command,) = decided(view, market=market, policy=flexible("m5.large", count=count)).commands
+    (command,) = decided(
+        view, market=market, policy=flexible("m5.large", count=count), strategy="global"
+    ).commands
 
     found = Counter(f"{n.purchase.instance_type}/{n.purchase.capacity_type}" for n in command.replacements)
     assert found == bought

@@ -50,7 +50,7 @@ def _mixed(budget: str) -> ClusterView:
 
 def test_a_wave_takes_apart_what_is_dear_as_well() -> None:
     """Machines that only pay when their pods are packed anew go in the same pass."""
-    commands = decided(_mixed("100%"), market=HUGE, explain=0).commands
+    commands = decided(_mixed("100%"), market=HUGE, explain=0, strategy="global").commands
 
     gone = [name for command in commands for name in command.candidates]
     assert len(gone) == len(set(gone))
@@ -60,7 +60,7 @@ def test_a_wave_takes_apart_what_is_dear_as_well() -> None:
 
 def test_a_wave_stays_within_the_budget() -> None:
     """However many commands a pass has, budgets hold for all of them together."""
-    commands = decided(_mixed("2"), market=HUGE, explain=0).commands
+    commands = decided(_mixed("2"), market=HUGE, explain=0, strategy="global").commands
 
     assert sum(len(command.candidates) for command in commands) == 2
 

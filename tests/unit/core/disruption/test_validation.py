@@ -125,7 +125,7 @@ def split(*more: Resource) -> tuple[Command, ClusterView]:
         pod("kept-0", "n", cpu="250m", annotations={DO_NOT_DISRUPT: "true"}),
         *(pod(f"web-{n}", "m", cpu="1500m") for n in range(3)),
     ]
-    (command,) = decided(view_of(parts), market=SPLIT).commands
+    (command,) = decided(view_of(parts), market=SPLIT, strategy="global").commands
     assert len(command.replacements) == 2
     assert len(command.moves) == 1
     return command, view_of([*parts, *more])
@@ -134,17 +134,17 @@ def split(*more: Resource) -> tuple[Command, ClusterView]:
 def test_several_replacements_hold_while_the_other_places_are_free() -> None:
     """What is bought was decided; what has to be there still is the room on machines that stay."""
     command, view = split()
-    assert isinstance(again(command, view, market=SPLIT), ValidCommand)
+    assert isinstance(again(command, view, market=SPLIT, strategy="global"), ValidCommand)
 
     command, view = split(pod("rival-0", "n", cpu="1"))
-    assert why(again(command, view, market=SPLIT)) == "scheduling"
+    assert why(again(command, view, market=SPLIT, strategy="global")) == "scheduling"
 
 
 def test_a_pod_that_came_since_stops_several_replacements() -> None:
     """A pod for which no place was foreseen would be left without one."""
     command, view = split(pod("late-0", "m", cpu="1"))
 
-    assert why(again(command, view, market=SPLIT)) == "churn"
+    assert why(again(command, view, market=SPLIT, strategy="global")) == "churn"
 
 
 def test_pods_that_were_promised_a_place_do_not_look_for_another() -> None:

@@ -49,8 +49,8 @@ def test_amounts_are_exact_integers() -> None:
     [
         pytest.param({"cpu": "lots"}, "resource 'cpu': 'lots' is not a quantity", id="text"),
         pytest.param({"memory": None}, "resource 'memory': null is not a quantity", id="null"),
-        pytest.param({"pods": [1]}, "resource 'pods': a value of type list is not", id="list"),
-        pytest.param(["cpu"], "a value of type list is not a list of resources", id="no mapping at all"),
+        pytest.param({"pods": [1]}, "resource 'pods': a list is not", id="list"),
+        pytest.param(["cpu"], "a list has no quantities by resource name", id="no mapping at all"),
     ],
 )
 def test_refused_list(wire: dict[str, object], sentence: str) -> None:

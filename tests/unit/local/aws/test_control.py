@@ -27,6 +27,7 @@ from karpenter_local.aws.commands import (
     Retire,
     SellOutOfferings,
     SetPrice,
+    SetQuota,
     ShiftZone,
 )
 from karpenter_local.aws.control import Control, Impossible
@@ -116,6 +117,26 @@ def test_a_quota_that_is_used_up(world: World, control: Control) -> None:
     answer = fleet(world, "c5.large", spot=True)
 
     assert [each["ErrorCode"] for each in answer["Errors"]] == ["MaxSpotInstanceCountExceeded"]
+
+
+@pytest.mark.parametrize(
+    ("spot", "code"),
+    [
+        pytest.param(False, "VcpuLimitExceeded", id="on demand"),
+        pytest.param(True, "MaxSpotInstanceCountExceeded", id="spot"),
+    ],
+)
+def test_a_quota_that_is_set(world: World, control: Control, spot: bool, code: str) -> None:
+    """It counts vCPUs of all families in it, until everything is in stock again."""
+    capacity_type = "spot" if spot else "on-demand"
+    control.perform(SetQuota(instance_type="c5.large", capacity_type=capacity_type, vcpus=5))
+    answer = fleet(world, "m5.large", count=3, spot=spot)
+
+    assert launched(answer) == ["m5.large", "m5.large"]
+    assert [each["ErrorCode"] for each in answer["Errors"]] == [code]
+
+    control.perform(Restock())
+    assert launched(fleet(world, "m5.large", spot=spot)) == ["m5.large"]
 
 
 def test_what_is_sold_out_in_one_way_can_be_had_in_another(world: World, control: Control) -> None:
@@ -258,6 +279,11 @@ def test_calls_can_be_refused(world: World, control: Control) -> None:
     ("command", "why"),
     [
         pytest.param(Kill(instance="i-0"), "there is no instance 'i-0'", id="an instance that is not there"),
+        pytest.param(
+            SetQuota(instance_type="mac1.metal", vcpus=1),
+            "no quota is known of on-demand mac1.metal",
+            id="a Mac",
+        ),
         pytest.param(Limit(count=-1), "no less than 0 instances can run, and -1 is less", id="too few"),
         pytest.param(
             PublishAmi(name="mine", arch="sparc"), "'sparc' is not one of x86_64, arm64", id="an odd machine"

@@ -33,9 +33,17 @@ def test_up_and_down(place: Path) -> None:
     again = run("up")
     assert (again.exit_code, again.stdout) == (0, up.stdout)
     assert "up already" in again.stderr
+    for words, problem in (
+        (("--cluster-name", "blue"), "it is called local, not blue"),
+        (("--provider", "aws"), "it runs without an AWS"),
+        (("--with-karpenter",), "it runs without the operator"),
+    ):
+        other = run("up", *words)
+        assert (other.exit_code, other.stdout, problem in other.stderr) == (2, "", True)
 
     told = run("status")
     assert told.exit_code == 0
+    assert "does not run" in told.stdout
     assert "in memory, gone when the cluster is down" in told.stdout
     facts = json.loads(run("status", "-o", "json").stdout)
     assert facts["url"].startswith("https://127.0.0.1:")

@@ -29,6 +29,9 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a running cluster says of itself."""
 
     pid: int
+    name: str = ""
+    """How the cluster is called in the cloud."""
+
     url: str
     kubeconfig: str
     control_plane: str

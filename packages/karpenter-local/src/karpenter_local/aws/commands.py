@@ -38,8 +38,16 @@ class Limit(_AwsCommand, frozen=True, kw_only=True, tag="limit"):
     capacity_type: str = ""
 
 
+class SetQuota(_AwsCommand, frozen=True, kw_only=True, tag="quota"):
+    """Let the account run so many vCPUs of the families that count against a type's quota."""
+
+    vcpus: int
+    instance_type: str
+    capacity_type: str = "on-demand"
+
+
 class Restock(_AwsCommand, frozen=True, kw_only=True, tag="restock"):
-    """Undo what was said of the same offerings; of none, of all."""
+    """Undo what was said of the same offerings; of none, of all, and of quotas."""
 
     instance_type: str = ""
     zone: str = ""
@@ -143,6 +151,7 @@ class Allow(_AwsCommand, frozen=True, kw_only=True, tag="allow"):
 Command: TypeAlias = (
     SellOutOfferings
     | Limit
+    | SetQuota
     | Restock
     | Interrupt
     | Rebalance

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 import msgspec
 from moto.ec2.models import ec2_backends
 
+from karpenter.doctor.quotas import quota_code
 from karpenter_local.aws import faults
 from karpenter_local.aws.account import Account, CapacityError, InstanceImpairment, OfferingPattern
 from karpenter_local.aws.commands import (
@@ -37,11 +38,13 @@ from karpenter_local.aws.commands import (
     Retire,
     SellOutOfferings,
     SetPrice,
+    SetQuota,
     ShiftZone,
 )
 from karpenter_local.aws.events import InterruptionScheduled
 from karpenter_local.aws.instancestate import capacity_type_of, is_leaving
 from karpenter_local.aws.mail import announce_interruption, announce_maintenance, announce_rebalance
+from karpenter_local.aws.quotas import forget_quotas, set_quota
 
 if TYPE_CHECKING:
     from karpenter_local.aws.estate import ClusterResources
@@ -86,6 +89,8 @@ class Control:
         match command:
             case SellOutOfferings() | Limit() | Restock():
                 return self._stock(command)
+            case SetQuota():
+                return self._set_quota(command)
             case Interrupt() | Rebalance() | Retire() | Kill() | Impair() | Heal():
                 return self._disturb(command)
             case ReleaseAmi() | PublishAmi():
@@ -96,6 +101,13 @@ class Control:
                 return self._spoil(command)
             case _:
                 assert_never(command)
+
+    def _set_quota(self, command: SetQuota) -> str:
+        code = quota_code(command.instance_type, command.capacity_type)
+        if not code:
+            raise Impossible(f"no quota is known of {command.capacity_type} {command.instance_type}")
+        set_quota(self.account, code, command.vcpus)
+        return f"quota {code}: {command.vcpus} vCPUs"
 
     def instances(self) -> tuple[InstanceView, ...]:
         """Return every instance that is not gone, in the order of launch."""
@@ -140,6 +152,8 @@ class Control:
                 return f"at most {count} can run: {what}"
             case Restock():
                 self.account.restock(pattern if pattern != OfferingPattern() else None)
+                if pattern == OfferingPattern():
+                    forget_quotas(self.account)
                 return f"in stock again: {what}"
             case _:
                 assert_never(command)

@@ -19,6 +19,8 @@ from moto.ec2.models.amis import Ami
 from moto.eks.models import eks_backends
 from moto.sqs.models import sqs_backends
 
+from karpenter.cloud.aws.policy import PolicyScope, policies
+from karpenter.install.documents import pod_identity_trust
 from karpenter_local.aws.account import Account, ManagedNodeGroup, zones_of
 from karpenter_local.aws.eks import let_nodes_in
 from karpenter_local.aws.eventbridge import subscribe
@@ -143,11 +145,35 @@ class ClusterResources:
     def _install(self) -> None:
         """Make what Karpenter's installation makes: roles, the right to join, the queue and its rules."""
         self._iam.create_role(RoleName=self.role, AssumeRolePolicyDocument=json.dumps(_TRUST))
+        for policy in POLICIES:
+            self._iam.attach_role_policy(RoleName=self.role, PolicyArn=f"arn:aws:iam::aws:policy/{policy}")
+        self._let_operator_in()
         if not has_spot_role(self.account):
             make_spot_role(self.account)
         let_nodes_in(self.account, self.cluster, f"arn:aws:iam::{self.account.number}:role/{self.role}")
         sqs_backends[self.account.number][self.account.region].create_queue(self.cluster)
         subscribe(self.account, self.cluster, prefix=f"karpenter-{self.cluster}")
+
+    def _let_operator_in(self) -> None:
+        """Make the role of the operator, and give it to the pods of its service account."""
+        role = f"KarpenterControllerRole-{self.cluster}"
+        scope = PolicyScope(
+            cluster=self.cluster,
+            region=self.account.region,
+            account=self.account.number,
+            node_role=self.role,
+            queue=self.cluster,
+        )
+        self._iam.create_role(RoleName=role, AssumeRolePolicyDocument=json.dumps(pod_identity_trust()))
+        for name, document in policies(scope).items():
+            self._iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=json.dumps(document))
+        self._eks.create_addon(clusterName=self.cluster, addonName="eks-pod-identity-agent")
+        self._eks.create_pod_identity_association(
+            clusterName=self.cluster,
+            namespace="kube-system",
+            serviceAccount="karpenter",
+            roleArn=f"arn:aws:iam::{self.account.number}:role/{role}",
+        )
 
     def _cluster(self) -> Any:
         return eks_backends[self.account.number][self.account.region].clusters[self.cluster]

@@ -19,6 +19,7 @@ from karpenter_local.aws.account import Account, CapacityError
 from karpenter_local.aws.events import InstanceLaunched
 from karpenter_local.aws.iam import has_spot_role
 from karpenter_local.aws.instancestate import capacity_type_of, is_alive, switch_on
+from karpenter_local.aws.quotas import shortage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -125,8 +126,18 @@ class InstantFleet:
             return CapacityError(
                 code="ReservationCapacityExceeded", message="The reservation is used up."
             ), left
+        short = shortage(
+            self._account,
+            self._capacity_type(candidate),
+            candidate.instance_type,
+            self._backend.all_instances(),
+        )
         left = self._left(candidate)
-        return (None, self._wanted) if left is None else (CapacityError(), left)
+        if left is None and short is None:
+            return None, self._wanted
+        if short is not None and (left is None or short[1] < left):
+            return short
+        return CapacityError(), left or 0
 
     def _unlinked(self) -> CapacityError | None:
         """

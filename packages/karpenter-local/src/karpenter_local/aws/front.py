@@ -23,7 +23,7 @@ import structlog
 from botocore.session import Session
 from werkzeug.wrappers import Request, Response
 
-from karpenter_local.aws import eks
+from karpenter_local.aws import eks, quotas
 from karpenter_local.aws.account import Account, RecordedCall
 from karpenter_local.aws.commitments import SAVINGS_PLANS
 from karpenter_local.aws.faults import LoseAnswer, RefuseCall
@@ -160,6 +160,8 @@ def _beside(service: str, operation: str, said: Mapping[str, Any]) -> Operation 
         return _PRICING.get(operation)
     if service == "savingsplans":
         return SAVINGS_PLANS.get(operation) or _unknown(operation)
+    if service == "servicequotas":
+        return quotas.OPERATIONS.get(operation) or _unknown(operation)
     if service == "cloudformation":
         from karpenter_local.aws.cloudformation.operations import OPERATIONS  # noqa: PLC0415  only who uses it
 

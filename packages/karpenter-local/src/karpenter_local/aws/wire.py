@@ -29,6 +29,9 @@ REST: Final = frozenset({"eks", "arc-zonal-shift", "savingsplans"})
 
 COMMON_ERROR_CODES.extend(["AccessDenied", "InvalidAction"])  # of every service, and in no description
 
+_NAMES: Final = {"servicequotas": "service-quotas"}
+"""What the SDK calls services whose requests are signed for another name."""
+
 _FIELD: Final = re.compile(r"\{(\w+)\+?\}")
 
 
@@ -54,7 +57,7 @@ class _Route(msgspec.Struct, frozen=True):
 
 @cache
 def service(name: str) -> ServiceModel:
-    return get_service_model(name)
+    return get_service_model(_NAMES.get(name, name))
 
 
 def rest_call(name: str, request: Request) -> RestCall | None:

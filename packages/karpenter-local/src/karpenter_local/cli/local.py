@@ -17,17 +17,23 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from datetime import timedelta
+from errno import EADDRINUSE
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import msgspec
 
 from karpenter.base.clock import SystemClock
 from karpenter.base.files import make_private_folder, private
 from karpenter.base.memory import few_collections
-from karpenter.cli.aws_options import eks_name
+from karpenter.cli.aws_options import cluster_api, eks_name
+from karpenter.cli.cluster import run_quietly
 from karpenter.cli.errors import CommandError, note
 from karpenter.cli.output import Output, output_option, table
+from karpenter.kube.errors import KubeError
 from karpenter_local.apiserver.notice import (
     KUBERNETES,
     AlreadyRunning,
@@ -48,6 +54,11 @@ START_WITHIN = {"embedded": 30.0, "real": 180.0}
 AWS_WITHIN = 90.0
 """Seconds that it has in addition where an AWS comes with it, all of whose offerings are looked at."""
 
+EXAMPLE_CLUSTER = "blue"
+"""The cluster that the manifests in examples/aws, and the pages that apply them, are for."""
+
+_LEASE_SECONDS = 15.0
+_ANSWERS_WITHIN = 10.0
 _LINES_OF_LOG = 5
 _MOST_NODES = 100
 _OLDEST_MINOR = 25
@@ -113,11 +124,10 @@ local.add_command(aws)
 )
 @click.option(
     "--cluster-name",
-    default="local",
-    show_default=True,
+    default="",
     metavar="NAME",
     callback=eks_name,
-    help="What the cluster is called in AWS.",
+    help="What the cluster is called.  [default: local; blue with aws, as in the examples]",
 )
 @click.option("--region", default="us-west-2", show_default=True, metavar="NAME", help="Where in AWS it is.")
 @click.option(
@@ -180,7 +190,9 @@ def up(
     apply a NodePool that refers to it, and machines come and go for pods.
 
     With the provider aws there is an AWS beside the cluster, on this machine only, and what is printed lets
-    other programs use it. `karpenter local aws --help` shows what can be done to it.
+    other programs use it. `karpenter local aws --help` shows what can be done to it. Its subnets, security
+    groups and roles carry the name of the cluster, which is that of the manifests in examples/aws;
+    for another name, `karpenter example nodepool -c NAME` has them.
     """
     if port and control_plane == "real":
         raise CommandError(
@@ -198,12 +210,10 @@ def up(
     notice = _notice(data_dir)
     if (facts := notice.read()) is not None:
         note(f"the cluster is up already, since {facts.started}")
-        if with_karpenter and not facts.karpenter:
-            raise CommandError(
-                "it runs without the operator", hint="karpenter local down, then up --with-karpenter again"
-            )
+        _check_same(facts, cluster_name, with_karpenter=with_karpenter, with_aws=aws_options is not None)
         _print_export(facts)
         return
+    cluster_name = cluster_name or ("local" if aws_options is None else EXAMPLE_CLUSTER)
     if foreground:
         from karpenter_local.serving import LocalOptions  # noqa: PLC0415  likewise
 
@@ -233,6 +243,19 @@ def up(
             options += ["--data-dir", str(data_dir)]
         within = START_WITHIN[control_plane] + (AWS_WITHIN if aws_options is not None else 0.0)
         _print_export(_start_in_background(options, notice, within=within))
+
+
+def _check_same(facts: ClusterFacts, name: str, *, with_karpenter: bool, with_aws: bool) -> None:
+    """Refuse to pass off a cluster that is up as one that was asked for and differs."""
+    problem = ""
+    if name and name != facts.name:
+        problem = f"it is called {facts.name}, not {name}"
+    elif with_aws and not facts.environment:
+        problem = "it runs without an AWS"
+    elif with_karpenter and not facts.karpenter:
+        problem = "it runs without the operator"
+    if problem:
+        raise CommandError(problem, hint="karpenter local down, then the same command again")
 
 
 @local.command(epilog="Example:\n\n  karpenter local down")
@@ -268,15 +291,40 @@ def status(data_dir: Path | None, output: Output) -> None:
             {"running": False, "directory": str(notice.directory)}, text=lambda _: "The cluster is down."
         )
         sys.exit(1)
-    output.write(facts, text=_describe)
+    leader = "" if facts.karpenter else run_quietly(_leader(facts))
+    output.write({**msgspec.to_builtins(facts), "leader": leader}, text=lambda _: _describe(facts, leader))
 
 
-def _describe(facts: ClusterFacts) -> str:
+async def _leader(facts: ClusterFacts) -> str:
+    """Return which replica of an installed operator leads; empty if none does."""
+    from karpenter.chart.tree import LEASE  # noqa: PLC0415  loads much
+
+    since = SystemClock().now() - timedelta(seconds=_LEASE_SECONDS)
+    try:
+        async with (
+            asyncio.timeout(_ANSWERS_WITHIN),
+            cluster_api(kubeconfig=facts.kubeconfig, context="") as api,
+        ):
+            for lease in await api.every("coordination.k8s.io/v1", "Lease"):
+                if lease["metadata"]["name"] == LEASE:
+                    namespace = lease["metadata"]["namespace"]
+                    holder = await api.leader(namespace, since)
+                    if holder:
+                        return f"{holder} in {namespace}"
+    except (KubeError, TimeoutError):
+        return ""
+    return ""
+
+
+def _describe(facts: ClusterFacts, leader: str) -> str:
+    operator = f"runs, metrics at {facts.karpenter}" if facts.karpenter else "does not run"
+    if leader:
+        operator = f"runs, {leader} leads"
     rows = [
-        ("Cluster", f"up since {facts.started} ({facts.control_plane}, process {facts.pid})"),
+        ("Cluster", f"{facts.name}, up since {facts.started} ({facts.control_plane}, process {facts.pid})"),
         ("API", facts.url),
         ("Kubeconfig", facts.kubeconfig),
-        ("Karpenter", f"runs, metrics at {facts.karpenter}" if facts.karpenter else "does not run"),
+        ("Karpenter", operator),
         *([("AWS", facts.environment["AWS_ENDPOINT_URL"])] if facts.environment else []),
         ("Log", facts.log or "in its terminal"),
         ("State", facts.data_dir or "in memory, gone when the cluster is down"),
@@ -316,8 +364,10 @@ def _serve(options: LocalOptions, notice: ClusterDirectory) -> None:
     except (AlreadyRunning, BinariesMissing, JournalError, ProcessFailed) as error:
         raise CommandError(str(error)) from error
     except OSError as error:
+        if error.errno != EADDRINUSE:
+            raise CommandError(f"{error.filename or notice.directory}: {error.strerror or error}") from error
         raise CommandError(
-            f"the cluster cannot start: {error}", hint="is the port in use? try without --port"
+            f"the cluster cannot start: {error.strerror}", hint="is the port in use? try without --port"
         ) from error
 
 
@@ -408,8 +458,26 @@ def _use_environment(environment: Mapping[str, str]) -> None:
     os.environ.update(environment)
 
 
+def _check_room(directory: Path) -> None:
+    """Refuse a folder in which the cluster could not even write its log."""
+    try:
+        make_private_folder(directory)
+        with TemporaryFile(dir=directory) as file:
+            file.write(bytes(_ROOM))
+            file.flush()
+    except OSError as error:
+        raise CommandError(
+            f"{directory} cannot be written: {error.strerror}",
+            hint="--data-dir or XDG_STATE_HOME names another folder",
+        ) from error
+
+
+_ROOM = 1024**2
+"""Bytes that a folder has to have room for; a small cluster needs several times as much."""
+
+
 def _start_in_background(options: list[str], notice: ClusterDirectory, *, within: float) -> ClusterFacts:
-    make_private_folder(notice.directory)
+    _check_room(notice.directory)
     command = [sys.executable, "-m", "karpenter.cli", "local", "up", "--foreground", *options]
     with open(notice.log, "wb", opener=private) as log:
         process = subprocess.Popen(  # noqa: S603  ourselves

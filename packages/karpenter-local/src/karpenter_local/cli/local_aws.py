@@ -87,10 +87,25 @@ def limit(count: int, **offerings: str) -> None:
     _perform(commands.Limit(count=count, **offerings))
 
 
+@aws.command(epilog="Example:\n\n  karpenter local aws quota 16 --type m5.large --capacity-type spot")
+@click.argument("vcpus", type=click.IntRange(min=0))
+@click.option("--type", "instance_type", required=True, metavar="NAME", help="A type that counts against it.")
+@click.option(
+    "--capacity-type",
+    type=click.Choice(["on-demand", "spot"]),
+    default="on-demand",
+    show_default=True,
+    help="How machines are bought that count against it.",
+)
+def quota(vcpus: int, instance_type: str, capacity_type: str) -> None:
+    """Let the account run no more than VCPUS of the families in the quota of a type."""
+    _perform(commands.SetQuota(vcpus=vcpus, instance_type=instance_type, capacity_type=capacity_type))
+
+
 @aws.command(epilog="Example:\n\n  karpenter local aws restock")
 @offering_options
 def restock(**offerings: str) -> None:
-    """Undo what was said of the same offerings; without options, of all."""
+    """Undo what was said of the same offerings; without options, of all and of quotas."""
     _perform(commands.Restock(**offerings))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -156,7 +157,10 @@ def simulate(  # noqa: PLR0917  click hands over options by name
         results = _run(seeds, request, jobs=min(jobs, len(seeds)))
         if record is not None:
             scenario = generate(seeds[0], hours=hours, severity=faults, machines=machines, provider=provider)
-            _join_records(record, scenario)
+            try:
+                _join_records(record, scenario)
+            except OSError as error:
+                raise CommandError(f"--record: {record} cannot be written: {error.strerror}") from error
     except SettingError as error:  # it can be read, but not be acted on
         raise CommandError(str(error)) from None
     except BrokenProcessPool:
@@ -170,13 +174,19 @@ def simulate(  # noqa: PLR0917  click hands over options by name
     sys.exit(1 if any(each.violations for each in results) else 0)
 
 
+_OF_OPERATOR: Final = re.compile(r"\.operator-([0-9]+)(\.1)?$")
+"""The record of one operator of a run, or the one before it, which was full."""
+
+
 def _join_records(file: Path, scenario: Scenario) -> None:
     """Join the records of all operators of a run to one, and add the faults that were injected."""
     from karpenter.replay.record import INJECTED_FAULT, Done  # noqa: PLC0415  as above
     from karpenter_local.simulation.faults import InjectedFault  # noqa: PLC0415  as above
     from karpenter_local.virtual import START  # noqa: PLC0415  as above
 
-    parts = sorted(file.parent.glob(f"{file.name}.operator-*"), key=lambda part: int(part.suffix[10:]))
+    found = {part: _OF_OPERATOR.search(part.name) for part in file.parent.glob(f"{file.name}.operator-*")}
+    numbers = {part: (int(name[1]), not name[2]) for part, name in found.items() if name is not None}
+    parts = sorted(numbers, key=lambda part: numbers[part])
     with file.open("ab") as joined:
         for part in parts:
             # A crash may leave a line that is not whole, and a record goes on after it with the next one.

@@ -13,7 +13,9 @@ from contextlib import asynccontextmanager, suppress
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from karpenter.api.cluster import Namespace
 from karpenter.api.labels import CAPACITY_TYPE, SPOT, ZONE
+from karpenter.api.workloads import DaemonSet
 from karpenter.cloud.kwok import Behaviour
 from karpenter.kube.errors import KubeError
 from karpenter_local.demo.scenes import requirements
@@ -35,6 +37,8 @@ _LAUNCH_SECONDS: Final = 3.0
 class DemoWorkload(NamedTuple):
     """A Deployment of the demo."""
 
+    namespace: str
+    team: str
     name: str
     cpu: str
     memory: str
@@ -45,13 +49,14 @@ class DemoWorkload(NamedTuple):
 
 
 WORKLOADS: Final = (
-    DemoWorkload("web", "500m", "512Mi", 24, 60),
-    DemoWorkload("api", "1", "1Gi", 12, 30),
-    DemoWorkload("cache", "500m", "3Gi", 6, 12),
-    DemoWorkload("search", "2", "4Gi", 4, 9),
-    DemoWorkload("batch", "1500m", "1Gi", 3, 24, spot=True),
-    DemoWorkload("report", "750m", "2Gi", 3, 18, spot=True),
+    DemoWorkload("shop", "storefront", "web", "500m", "512Mi", 24, 60),
+    DemoWorkload("shop", "payments", "api", "1", "1Gi", 12, 30),
+    DemoWorkload("shop", "storefront", "cache", "500m", "3Gi", 6, 12),
+    DemoWorkload("search", "discovery", "index", "2", "4Gi", 4, 9),
+    DemoWorkload("data", "insights", "batch", "1500m", "1Gi", 3, 24, spot=True),
+    DemoWorkload("data", "insights", "report", "750m", "2Gi", 3, 18, spot=True),
 )
+_AGENT: Final = {"requests": {"cpu": "100m", "memory": "128Mi"}}
 
 
 @asynccontextmanager
@@ -78,6 +83,9 @@ async def _create(sandbox: Sandbox) -> None:
             limits={"cpu": "200"},
             template={"spec": {"requirements": requirements(way)}},
         )
+    for name in sorted({each.namespace for each in WORKLOADS}):
+        await sandbox.client.create(Namespace, {"metadata": {"name": name}})
+    await _create_agent(sandbox)
     for each in WORKLOADS:
         resources = {"requests": {"cpu": each.cpu, "memory": each.memory}}
         spread = {
@@ -89,11 +97,24 @@ async def _create(sandbox: Sandbox) -> None:
         await sandbox.deploy(
             each.name,
             replicas=each.least,
+            namespace=each.namespace,
+            metadata={"labels": {"app": each.name, "team": each.team}},
             nodeSelector={CAPACITY_TYPE: SPOT if each.spot else "on-demand"},
             terminationGracePeriodSeconds=2,
             topologySpreadConstraints=[spread],
             containers=[{"name": "app", "image": "pause", "resources": resources}],
         )
+
+
+async def _create_agent(sandbox: Sandbox) -> None:
+    """Create a DaemonSet, which every machine has a pod of."""
+    labels = {"app": "agent", "team": "platform"}
+    containers = [{"name": "app", "image": "pause", "resources": _AGENT}]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+    spec = {"selector": {"matchLabels": {"app": "agent"}}, "template": template}
+    await sandbox.client.create(
+        DaemonSet, {"metadata": {"name": "agent"}, "spec": spec}, namespace="kube-system"
+    )
 
 
 async def _change(sandbox: Sandbox) -> None:
@@ -108,7 +129,8 @@ async def _change(sandbox: Sandbox) -> None:
                 _take_back(sandbox, chance)
             else:
                 each = chance.choice(WORKLOADS)
-                await sandbox.scale(each.name, chance.randint(each.least, each.most))
+                count = chance.randint(each.least, each.most)
+                await sandbox.scale(each.name, count, namespace=each.namespace)
 
 
 def _take_back(sandbox: Sandbox, chance: Random) -> None:

@@ -310,7 +310,15 @@ class Sandbox:
         body = {"metadata": {"name": name}, "spec": {"template": template, **spec}}
         return await self.client.create(NodePool, body)
 
-    async def deploy(self, name: str = "inflate", *, replicas: int, cpu: str = "1", **pod: Any) -> Deployment:
+    async def deploy(
+        self,
+        name: str = "inflate",
+        *,
+        replicas: int,
+        cpu: str = "1",
+        namespace: str = NAMESPACE,
+        **pod: Any,
+    ) -> Deployment:
         """Create a Deployment whose pods each request `cpu`; the rest of their spec is `pod`."""
         requests = {"cpu": cpu, "memory": "256Mi"}
         template = {
@@ -323,12 +331,12 @@ class Sandbox:
         }
         spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
         body = {"metadata": {"name": name}, "spec": spec}
-        return await self.client.create(Deployment, body, namespace=NAMESPACE)
+        return await self.client.create(Deployment, body, namespace=namespace)
 
-    async def scale(self, name: str, replicas: int) -> None:
+    async def scale(self, name: str, replicas: int, *, namespace: str = NAMESPACE) -> None:
         """Change how many pods a Deployment has."""
         change = MergePatch({"spec": {"replicas": replicas}})
-        await self.client.patch(Deployment, name, change, namespace=NAMESPACE)
+        await self.client.patch(Deployment, name, change, namespace=namespace)
 
     # What a user sees
 

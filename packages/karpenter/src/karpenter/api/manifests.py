@@ -37,6 +37,7 @@ from yaml.events import (
 from karpenter.api.block_yaml import BlockReader, NotBlockYAML, is_ordinary, split_documents
 from karpenter.api.kinds import KINDS
 from karpenter.api.meta import MAX_DEPTH, InvalidObject, Resource, convert, name_of
+from karpenter.base.text import escaped, is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -60,6 +61,10 @@ _BEGINNINGS = frozenset("~tTfFyYnNoO0123456789+-.")
 
 _LONGEST_NUMBER = 1000
 _LONGEST_TAG = 40
+
+
+class NotAnObject(InvalidObject):
+    """Something that does not look like an object of Kubernetes: it has neither apiVersion nor kind."""
 
 
 class YAMLOverLimit(InvalidObject):
@@ -357,7 +362,8 @@ class _Dumper(yaml.CSafeDumper):
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar(f"{_TAG}str", text, style="|" if "\n" in text else None)
+    style = '"' if not is_plain(text) else "|" if "\n" in text else None
+    return dumper.represent_scalar(f"{_TAG}str", text, style=style)
 
 
 _Dumper.add_representer(str, _represent_text)
@@ -367,13 +373,15 @@ _Dumper.add_implicit_resolver(f"{_TAG}int", re.compile(rf"^(?:{_INT.pattern})$")
 
 def render_documents(documents: list[Any]) -> str:
     """Return plain data as YAML, one document each."""
-    return yaml.dump_all(
-        documents,
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        width=_LINE_WIDTH,
-        explicit_start=len(documents) > 1,
+    return escaped(
+        yaml.dump_all(
+            documents,
+            Dumper=_Dumper,
+            sort_keys=False,
+            allow_unicode=True,
+            width=_LINE_WIDTH,
+            explicit_start=len(documents) > 1,
+        )
     )
 
 
@@ -557,7 +565,10 @@ def _opened(plain: object, place: str, *, bounded: bool = False) -> Iterator[Doc
     if not isinstance(plain, dict) or not all(
         isinstance(plain.get(name), str) and plain[name] for name in ("apiVersion", "kind")
     ):
-        yield InvalidObject(subject=place, problem="is not a Kubernetes object: it needs apiVersion and kind")
+        given = plain.keys() if isinstance(plain, dict) else set()
+        is_meant = {"apiVersion", "kind"} & given or given >= {"metadata", "spec"}
+        refused = InvalidObject if is_meant else NotAnObject
+        yield refused(subject=place, problem="is not a Kubernetes object: it needs apiVersion and kind")
         return
     kind, items = plain["kind"], plain.get("items")
     if kind.endswith("List") and isinstance(items, list):

@@ -157,8 +157,44 @@ def explain(text: str) -> tuple[str, str]:
     match = _MSGSPEC_ERROR.fullmatch(text)
     assert match is not None
     path = (match["path"] or "$").removeprefix("$").removeprefix(".")
-    problem = match["problem"].replace("`", "").replace(" | null", "")
+    problem = match["problem"]
+    for pattern, words in _PHRASES:
+        problem = pattern.sub(words, problem)
+    problem = _NAMED_TYPE.sub(_typed, problem)
     return path, problem[:1].lower() + problem[1:]
+
+
+_PHRASES = (
+    (re.compile("Invalid RFC3339 encoded datetime"), "it is no time such as 2026-01-31T09:00:00Z"),
+    (re.compile("Invalid base64 encoded string"), "it is not base64"),
+    (re.compile(r"Object contains unknown field `([^`]*)`"), r"there is no field \1"),
+    (re.compile(r"Object missing required field `([^`]*)`"), r"the field \1 is missing"),
+    (re.compile(r"Invalid enum value (.+)", re.DOTALL), r"\1 is none of the values that are allowed"),
+)
+_NAMED_TYPE = re.compile(r"(?P<after>expected |got |Expected |)`(?P<types>[^`]+)`")
+_TYPES_IN_WORDS = {
+    "any": "anything",
+    "array": "a list",
+    "bool": "true or false",
+    "bytes": "base64",
+    "datetime": "a time such as 2026-01-31T09:00:00Z",
+    "float": "a number",
+    "int": "a whole number",
+    "null": "null",
+    "object": "an object",
+    "str": "a text",
+}
+
+
+def _typed(match: re.Match[str]) -> str:
+    """Return types of Python in words; what else is quoted is a name, and stays."""
+    if not match["after"]:
+        return match["types"]
+    types = match["types"].split(" | ")
+    kept = [each for each in types if each != "null"] or types
+    if {"int", "float"} <= set(kept):
+        kept.remove("int")
+    return match["after"] + " or ".join(_TYPES_IN_WORDS.get(each, each) for each in kept)
 
 
 def drop_nulls(plain: object, *, subject: str = "object") -> object:

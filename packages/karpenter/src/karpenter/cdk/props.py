@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from karpenter.api.ec2nodeclass import EC2NodeClassSpec
-from karpenter.api.meta import Wire, to_plain
+from karpenter.api.meta import Wire, explain, to_plain
 from karpenter.api.nodepool import NodePoolSpec
 from karpenter.cdk.rules import AddOnError
 
@@ -178,8 +178,8 @@ def read_props(
     try:
         return msgspec.convert(plain, sort)
     except msgspec.ValidationError as error:
-        problem, _, place = str(error).replace("`", "").partition(" - at $.")
-        raise AddOnError(f"{identifier}: {place or 'props'}: {problem[:1].lower()}{problem[1:]}") from error
+        place, problem = explain(str(error))
+        raise AddOnError(f"{identifier}: {place or 'props'}: {problem}") from error
 
 
 def _plain(value: Any) -> Any:

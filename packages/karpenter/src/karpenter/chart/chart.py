@@ -14,6 +14,7 @@ from karpenter import __version__
 from karpenter.api.crd.definitions import DEFINITIONS, render
 from karpenter.api.manifests import render_documents
 from karpenter.chart.helm import HELPERS, notes, template
+from karpenter.chart.known_values import SHARED
 from karpenter.chart.objects import (
     budget,
     dashboards,
@@ -28,7 +29,7 @@ from karpenter.chart.objects import (
 )
 from karpenter.chart.permissions import admission_policies
 from karpenter.chart.tree import CHART, Release, Tree, fill
-from karpenter.chart.values import SHARED, render_values, schema, with_notes
+from karpenter.chart.values import render_values, schema, with_notes
 from karpenter.dashboards.boards import DASHBOARDS
 from karpenter.dashboards.objects import dashboard_text
 

@@ -11,6 +11,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
+from karpenter.chart.known_values import RETIRED
 from karpenter.chart.tree import (
     ChartFile,
     Concatenation,
@@ -36,7 +37,7 @@ from karpenter.chart.tree import (
     missing,
     upstream_image,
 )
-from karpenter.chart.values import RETIRED, without_effect
+from karpenter.chart.values import without_effect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -451,7 +451,8 @@ def prometheus_rule() -> Tree:
     rules: list[Tree] = []
     for each in ALERTS:
         rule = each.rule()
-        url = Concatenation((Value("prometheusRule.runbookURL"), f"#{each.anchor}"))
+        page = Concatenation((Value("prometheusRule.runbookURL"), f"#{each.anchor}"))
+        url = given("prometheusRule.runbookURL", page)
         rules.append({**rule, "annotations": {**rule["annotations"], "runbook_url": url}})
     return When(
         APIServed("prometheusRule.enabled", MONITORING),

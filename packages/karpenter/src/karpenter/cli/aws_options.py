@@ -16,8 +16,10 @@ import click
 from karpenter.api.manifests import read_documents
 from karpenter.api.meta import InvalidObject
 from karpenter.base.clock import SystemClock
+from karpenter.base.files import read_bounded
 from karpenter.cli.cluster import cluster_refusal
 from karpenter.cli.errors import CommandError, note
+from karpenter.cli.option_values import aws_region
 from karpenter.cloud.errors import CloudError
 from karpenter.kube.errors import KubeError, NotConfigured
 
@@ -35,7 +37,13 @@ def aws_options(command: F) -> F:
     """Give a command the options that say which account it is about."""
     for option in (
         click.option("--profile", default="", metavar="NAME", help="The profile of the AWS CLI to use."),
-        click.option("--region", default="", metavar="NAME", help="The AWS region.  [default: AWS_REGION]"),
+        click.option(
+            "--region",
+            default="",
+            metavar="NAME",
+            callback=aws_region,
+            help="The AWS region.  [default: AWS_REGION]",
+        ),
     ):
         command = option(command)
     return command
@@ -165,7 +173,9 @@ def context_of(kubeconfig: str, endpoint: str) -> str:
     named = kubeconfig or os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
     for path in named.split(os.pathsep):
         try:
-            told = next(read_documents(Path(path).read_text("utf-8"), source=path, repeated=[]), None)
+            told = next(
+                read_documents(read_bounded(Path(path)).decode("utf-8"), source=path, repeated=[]), None
+            )
         except (OSError, UnicodeError, InvalidObject):
             continue
         if not isinstance(told, dict):

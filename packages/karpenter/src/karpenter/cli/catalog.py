@@ -15,7 +15,9 @@ import msgspec
 
 from karpenter.api.labels import ARCH, ON_DEMAND, OS, RESERVED, SPOT
 from karpenter.cli.errors import CommandError, note, telling
-from karpenter.cli.output import Output, output_option, output_option_with, render, table
+from karpenter.cli.files import write_files
+from karpenter.cli.option_values import aws_region
+from karpenter.cli.output import Output, echo, output_option, output_option_with, render, table
 from karpenter.cloud.catalogs.ec2.instancetypes import DEFAULT_REGION
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog, render_entries, render_json
 from karpenter.cloud.catalogs.load import AWS, KWOK, load_catalog
@@ -190,7 +192,7 @@ def list_(name: str | None, output: Output) -> None:
         return
     found = _load(name)
     if output.for_people:
-        click.echo(catalog_text(found))
+        echo(catalog_text(found))
     else:
         click.echo(render(catalog_data(found), output.form), nl=False)
 
@@ -250,6 +252,7 @@ def export(name: str, output: Output) -> None:
     default=DEFAULT_REGION,
     show_default=True,
     show_envvar=True,
+    callback=aws_region,
     help="The region to ask about.",
 )
 @click.option(
@@ -293,7 +296,7 @@ def refresh(region: str, path: Path | None, committed: Path | None) -> None:
     if path is None:
         click.echo(text)
         return
-    _write(path, f"{text}\n", option="--out")
+    write_files({path: f"{text}\n"}, option="--out")
     note(f"wrote {path}: {len(found.types)} instance types; use it with --catalog {path}")
 
 
@@ -307,15 +310,8 @@ def _write_commitments(region: str, path: Path) -> None:
     found = read_commitments(region, tell=lambda what: note(f"{region}: {what}"))
     if found is None:
         return
-    _write(path, render(render_commitments(found), "yaml"), option="--commitments")
+    write_files({path: render(render_commitments(found), "yaml")}, option="--commitments")
     note(f"wrote {path}: {len(found)} commitments; use it with --set commitments={path}")
-
-
-def _write(path: Path, text: str, *, option: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"{option}: {path} cannot be written: {error.strerror}") from error
 
 
 def _load(name: str) -> Catalog:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from karpenter.api.manifests import documents_or_refusals, render_documents
-from karpenter.api.meta import InvalidObject
+from karpenter.api.manifests import render_documents
 from karpenter.changeover.drift import first_hour, switch_over
 from karpenter.changeover.facts import ReadObjects
 from karpenter.changeover.report import make_report, report_markdown, report_text
+from karpenter.cli import option_values
 from karpenter.cli.cluster import run_quietly, told_in_one_sentence
 from karpenter.cli.errors import CommandError, note, notes, progress
-from karpenter.cli.files import SourceText, files_option, read_texts
+from karpenter.cli.files import SourceText, files_option, objects_in
 from karpenter.cli.options import catalog_option, cluster_options
-from karpenter.cli.output import Output, output_option_with, render
+from karpenter.cli.output import Output, echo, output_option_with, render
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
 from karpenter.cli.session import catalog_for, moment_of
@@ -53,6 +53,7 @@ _NOT_READ: Final = frozenset({
     "--ca-bundle",
     default=None,
     metavar="BASE64",
+    callback=option_values.ca_bundle,
     help="The CA bundle of the cluster, which counts for hashes.  [default: that of the kubeconfig]",
 )
 @click.option("--now", metavar="RFC3339", help="The moment of the switch.  [default: this moment]")
@@ -109,9 +110,9 @@ def changeover(  # noqa: PLR0917  click hands over options by name
         case "json":
             click.echo(render({**msgspec.to_builtins(report), "churn": report.churn}, "json"), nl=False)
         case "markdown":
-            click.echo(report_markdown(report))
+            echo(report_markdown(report))
         case _:
-            click.echo(report_text(report))
+            echo(report_text(report))
     sys.exit(_CHURN if check and (report.churn or report.blocked) else 0)
 
 
@@ -119,13 +120,10 @@ def _from_files(paths: tuple[str, ...]) -> tuple[ClusterView, ReadObjects, str |
     """Return the cluster of some files, as it is: workloads have the pods that are given, and no more."""
     objects: list[dict[str, Any]] = []
     texts: list[SourceText] = []
-    for text in read_texts(paths):
-        for found in documents_or_refusals(text.content, text.source):
-            if isinstance(found, InvalidObject):
-                raise CommandError(str(found))
-            objects.append(dict(found.plain))
-            if found.plain.get("kind") not in _NOT_READ:
-                texts.append(SourceText(found.source, render_documents([found.plain])))
+    for found in objects_in(paths):
+        objects.append(dict(found.plain))
+        if found.plain.get("kind") not in _NOT_READ:
+            texts.append(SourceText(found.source, render_documents([found.plain])))
     read = read_input((), texts=texts)
     if read.problems:
         raise CommandError(*read.problems)

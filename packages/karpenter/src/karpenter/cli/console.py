@@ -21,6 +21,7 @@ from karpenter.api.labels import INSTANCE_TYPE, ZONE
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.node import Node
 from karpenter.base.clock import SystemClock
+from karpenter.base.files import LARGEST_TEXT, bounded_lines, read_bounded
 from karpenter.cli.cluster import run_quietly, told_in_one_sentence
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option, named_values
@@ -43,15 +44,17 @@ from karpenter.cli.why import explained, inquiry_of, recorded_inquiry, target_of
 from karpenter.cloud.catalogs.current import CurrentCatalog
 from karpenter.console.live import ClusterFollower
 from karpenter.console.page import render_page, with_answers
+from karpenter.console.plan import plan_document
 from karpenter.console.record import fitting_interval, plan_at, read_record, sampled_moments
 from karpenter.console.server import ConsoleServer, ConsoleSource, FixedSource, Unanswerable
-from karpenter.console.state import ConsoleDocument, Snapshot, SnapshotBuilder, plan_document
+from karpenter.console.state import ConsoleDocument, Snapshot, SnapshotBuilder
 from karpenter.core.model.catalog import EMPTY
 from karpenter.core.state.cluster import view_of
 from karpenter.operator.kinds import watched_kinds
 from karpenter.replay.record import Unreadable
 from karpenter.session.catalog import suited_catalog
 from karpenter.session.live import connected, running_operator
+from karpenter.why.costs import DEFAULT_TEAM_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -102,6 +105,13 @@ _SAME: Final = timedelta(milliseconds=1)
     is_flag=True,
     help="Of a live cluster: ask AWS for the prices of this moment, with your credentials.",
 )
+@click.option(
+    "--team-label",
+    default=DEFAULT_TEAM_LABEL,
+    show_default=True,
+    metavar="LABEL",
+    help="The label of pods, or of their namespaces, by which costs are summed.",
+)
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A setting of the operator.")
 @click.option(
     "--port",
@@ -121,6 +131,7 @@ def console(  # noqa: PLR0917  click hands over options by name
     paths: tuple[str, ...],
     catalog: str,
     live_prices: bool,
+    team_label: str,
     given: tuple[str, ...],
     port: int,
     browser: bool,
@@ -145,6 +156,7 @@ def console(  # noqa: PLR0917  click hands over options by name
         catalog,
         given=given,
         live_prices=live_prices,
+        team_label=team_label,
         port=port,
         browser=browser,
         output=output,
@@ -155,7 +167,7 @@ def console(  # noqa: PLR0917  click hands over options by name
         elif saved is not None:
             run_quietly(serving.fixed(FixedSource(saved_plan(saved, catalog))))
         elif paths:
-            run_quietly(serving.fixed(_manifests(paths, catalog, settings)))
+            run_quietly(serving.fixed(_manifests(paths, catalog, settings, team_label)))
         elif demo:
             run_quietly(serving.demo())
         else:
@@ -173,6 +185,7 @@ class _Serving:
         *,
         given: tuple[str, ...],
         live_prices: bool,
+        team_label: str,
         port: int,
         browser: bool,
         output: Output,
@@ -180,6 +193,7 @@ class _Serving:
         self._settings, self._given = settings, given
         self._catalog = catalog
         self._live_prices = live_prices
+        self._team_label = team_label
         self._port = port
         self._browser = browser
         self._output = output
@@ -189,7 +203,7 @@ class _Serving:
 
     async def recorded(self, record: Path, settings: Settings | None) -> None:
         """Serve a flight record; plans are worked out meanwhile."""
-        source = record_source(record, settings)
+        source = record_source(record, settings, self._team_label)
         await self._serve(source, self._sample(source, record, settings))
 
     async def live(self, kubeconfig: str, context: str) -> None:
@@ -200,8 +214,7 @@ class _Serving:
             notes(told_settings(operator))
             self._settings = operator.in_force.settings
             catalog = live_catalog(self._catalog, live=self._live_prices, host=client.host)
-            title = connection.context or Path(kubeconfig).name
-            await self._follow(client, title, catalog)
+            await self._follow(client, cluster_title(connection.cluster, connection.context), catalog)
 
     async def demo(self) -> None:
         """Serve the sandbox of ``karpenter-local``."""
@@ -219,6 +232,7 @@ class _Serving:
             ask=lambda view, types, now: inquiry_of(view, types, self._settings, now),
             clock=SystemClock(),
             chance=Random(),  # noqa: S311  retries
+            team_label=self._team_label,
             needed=watched_kinds(self._settings),
         )
         async with follower:
@@ -251,6 +265,12 @@ class _Serving:
             with suppress(CommandError):
                 inquiry = await asyncio.to_thread(recorded_inquiry, record, moment, settings)
                 source.add_plan(await asyncio.to_thread(plan_at, inquiry))
+
+
+def cluster_title(name: str, context: str) -> str:
+    """Return what people call a cluster: its name in the kubeconfig, of an ARN only the last part."""
+    name = name or context or "this cluster"
+    return name.rpartition("/")[2] if name.startswith("arn:") else name
 
 
 def explain(inquiry: Inquiry, target: str) -> Explanation:
@@ -295,21 +315,23 @@ def demo_cluster() -> Any:
     )
 
 
-def record_document(file: Path) -> ConsoleDocument:
+def record_document(file: Path, team_label: str = DEFAULT_TEAM_LABEL) -> ConsoleDocument:
     """Return a flight record as the page shows it; raises CommandError where it cannot be read."""
     try:
         with progress("reading the record"):
             with file.open("rb") as lines:
-                interval = fitting_interval(lines)
+                interval = fitting_interval(bounded_lines(lines))
             with file.open("rb") as lines:
-                return read_record(lines, title=file.name, interval=interval)
+                return read_record(
+                    bounded_lines(lines), title=file.name, interval=interval, team_label=team_label
+                )
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}") from error
     except Unreadable as error:
         raise CommandError(f"{file}: {error}") from error
 
 
-def record_source(file: Path, settings: Settings | None) -> FixedSource:
+def record_source(file: Path, settings: Settings | None, team_label: str = DEFAULT_TEAM_LABEL) -> FixedSource:
     """Return a flight record as a source; the cluster of a moment is read from the file when it is asked."""
 
     @lru_cache(_MOMENTS)
@@ -319,13 +341,13 @@ def record_source(file: Path, settings: Settings | None) -> FixedSource:
         except CommandError as error:
             raise Unanswerable("; ".join(error.problems)) from error
 
-    return FixedSource(record_document(file), inquire)
+    return FixedSource(record_document(file, team_label), inquire)
 
 
 def saved_plan(file: Path, catalog: str = "") -> ConsoleDocument:
     """Return the JSON of ``karpenter plan`` as the page shows it; raises CommandError where it is none."""
     try:
-        data = json.loads(file.read_bytes())
+        data = json.loads(read_bounded(file, LARGEST_TEXT))
         if not isinstance(data, dict) or data.get("kind") != "Plan":
             raise CommandError(f"{file}: this is not what karpenter plan -o json prints")
         types = catalog_for(_bought(data), catalog, live=False)
@@ -333,7 +355,7 @@ def saved_plan(file: Path, catalog: str = "") -> ConsoleDocument:
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CommandError(f"{file}: this is not what karpenter plan -o json prints ({error})") from error
+        raise CommandError(f"{file}: this is not what karpenter plan -o json prints") from error
 
 
 def _bought(plan: dict[str, Any]) -> ClusterView:
@@ -344,7 +366,7 @@ def _bought(plan: dict[str, Any]) -> ClusterView:
     return view_of(Node(metadata=ObjectMeta(name=str(n), labels=each)) for n, each in enumerate(labels))
 
 
-def _manifests(paths: tuple[str, ...], catalog: str, settings: Settings) -> FixedSource:
+def _manifests(paths: tuple[str, ...], catalog: str, settings: Settings, team_label: str) -> FixedSource:
     with progress("reading manifests") as doing:
         found = read_input(paths, tell=doing)
     if found.problems:
@@ -353,7 +375,9 @@ def _manifests(paths: tuple[str, ...], catalog: str, settings: Settings) -> Fixe
     types, now = catalog_for(found.view, catalog, live=False), moment_of(None)
     with progress(f"deciding about {len(found.view.pods):,} pods and {len(found.view.nodes):,} nodes"):
         decision = decide(found.view, types, settings, now, disruption=True)
-    document = planned_document(decision, found.view, types, now, title=", ".join(paths))
+    document = planned_document(
+        decision, found.view, types, now, title=", ".join(paths), team_label=team_label
+    )
     return FixedSource(document, lambda _: inquiry_of(found.view, types, settings, now))
 
 
@@ -364,14 +388,17 @@ def planned_document(
     now: datetime,
     *,
     title: str,
+    team_label: str = DEFAULT_TEAM_LABEL,
     notes: Iterable[str] | None = None,
 ) -> ConsoleDocument:
     """Return a plan and its cluster as the page shows them, with its remarks or with these `notes`."""
     data = plan_data(decision, remarks(decision, view, catalog) if notes is None else notes)
     if decision.disruption is not None:
         data |= disruption_data(decision.disruption, decision.names)
-    snapshot = SnapshotBuilder().build(view, catalog)
-    return plan_document(data, snapshot, catalog, now, title=title, disruption=decision.disruption)
+    snapshot = SnapshotBuilder(team_label=team_label).build(view, catalog)
+    return plan_document(
+        data, snapshot, catalog, now, title=title, disruption=decision.disruption, team_label=team_label
+    )
 
 
 def plan_page(document: ConsoleDocument, inquiry: Inquiry) -> str:

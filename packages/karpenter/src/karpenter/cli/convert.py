@@ -12,7 +12,7 @@ import msgspec
 from karpenter.api.manifests import read_documents
 from karpenter.api.meta import InvalidObject
 from karpenter.cli.errors import CommandError, note, one_line, telling
-from karpenter.cli.files import SourceText, files_option, read_texts
+from karpenter.cli.files import SourceText, files_option, read_texts, write_files
 from karpenter.convert.documents import ConvertedDocument, OldDocument, convert_documents
 from karpenter.convert.findings import ERROR, INFO, WARN, ConversionFinding, ConversionOptions
 from karpenter.convert.nodegroups import is_description
@@ -202,7 +202,7 @@ def _write(files: list[_File], *, failed: bool) -> None:
             is_json = each.source.endswith(".json")
             plains = [plain for piece in each.pieces for plain in piece.plains]
             text = json.dumps(_listed(plains), indent=2) + "\n" if is_json else each.text
-            Path(each.source).write_text(text, encoding="utf-8")
+            write_files({Path(each.source): text}, option="--in-place")
             note(f"{each.source}: written")
 
 

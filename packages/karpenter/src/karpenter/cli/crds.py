@@ -8,7 +8,9 @@ from karpenter.api.crd.definitions import DEFINITIONS, CustomResourceDefinition,
 from karpenter.api.crd.jsonschema import file_schema, kind_schema, schema_path
 from karpenter.api.crd.reference import render_page
 from karpenter.api.manifests import render_documents
-from karpenter.cli.errors import CommandError, note
+from karpenter.base.pretty import nearest
+from karpenter.cli.errors import CommandError, notes
+from karpenter.cli.files import write_files
 from karpenter.cli.output import Output, output_option_with
 from karpenter.cli.output import render as render_data
 
@@ -55,11 +57,8 @@ def crds(names: tuple[str, ...], folder: Path | None, for_editors: bool, output:
             files[ALL] = _schema(chosen)
     else:
         files = {_file_name(each, output): _text([each], output) for each in chosen}
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        note(f"wrote {path}")
+    write_files({folder / name: text for name, text in files.items()}, option="--write")
+    notes(f"wrote {folder / name}" for name in files)
 
 
 def _schema(definitions: list[CustomResourceDefinition]) -> str:
@@ -78,7 +77,9 @@ def _find(name: str) -> CustomResourceDefinition:
         if name.lower() in {each.kind.plural, each.kind.name.lower(), each.name, *each.short_names}:
             return each
     known = ", ".join(each.kind.plural for each in DEFINITIONS)
-    raise CommandError(f"{name!r} is none of our kinds: {known}")
+    near = nearest(name, [each.kind.plural for each in DEFINITIONS])
+    hint = f"did you mean {near}?" if near else ""
+    raise CommandError(f"{name!r} is none of our kinds: {known}", hint=hint)
 
 
 def _text(definitions: list[CustomResourceDefinition], output: Output) -> str:

@@ -9,15 +9,16 @@ import click
 import msgspec
 
 from karpenter.api.manifests import render_documents
-from karpenter.cli.aws_options import cluster_api, in_our_words
+from karpenter.cli.aws_options import cluster_api, in_our_words, kubernetes_name
 from karpenter.cli.cluster import run_quietly
-from karpenter.cli.errors import CommandError, note, telling
+from karpenter.cli.errors import note, notes, telling
+from karpenter.cli.files import write_files
+from karpenter.cli.option_values import label_pairs, page_url, release_name
 from karpenter.cli.options import cluster_options
-from karpenter.cli.output import Output, output_option_with, render
+from karpenter.cli.output import Output, echo, output_option_with, render
 from karpenter.dashboards.boards import DASHBOARDS
 from karpenter.dashboards.objects import (
     MONITORING,
-    RUNBOOKS,
     MonitoringPlace,
     dashboard_text,
     groups,
@@ -60,6 +61,7 @@ def _place_options(command: F) -> F:
                 default="monitoring",
                 show_default=True,
                 metavar="NAME",
+                callback=kubernetes_name,
                 help="Where Prometheus and Grafana look for objects.",
             ),
             click.option(
@@ -67,6 +69,7 @@ def _place_options(command: F) -> F:
                 default="kube-system",
                 show_default=True,
                 metavar="NAME",
+                callback=kubernetes_name,
                 help="Where the operator runs.",
             ),
             click.option(
@@ -74,6 +77,7 @@ def _place_options(command: F) -> F:
                 default="karpenter",
                 show_default=True,
                 metavar="NAME",
+                callback=release_name,
                 help="The Helm release of the operator.",
             ),
             click.option(
@@ -81,14 +85,15 @@ def _place_options(command: F) -> F:
                 "labels",
                 multiple=True,
                 metavar="KEY=VALUE",
+                callback=label_pairs,
                 help="A label by which Prometheus selects objects. May be repeated.",
             ),
             click.option(
                 "--runbook-url",
-                default=RUNBOOKS,
-                show_default=True,
+                default="",
                 metavar="URL",
-                help="The page of runbooks that alerts name.",
+                callback=page_url,
+                help="Where your docs/guides/runbooks.md is published, for alerts to name.",
             ),
         )
     ):
@@ -166,28 +171,22 @@ def install_command(*, dry_run: bool, kubeconfig: str, context: str, output: Out
     else:
         for each in found:
             told = f"{each.result} (dry run)" if dry_run else each.result
-            click.echo(f"{each.kind.lower()}/{each.name} {told}")
+            echo(f"{each.kind.lower()}/{each.name} {told}")
     if any(each.result == "skipped" for each in found):
         note(f"note: the cluster does not serve {MONITORING}: metrics are not scraped and no alert fires")
         note("hint: karpenter dashboards render --write DIR writes a scrape config and a rule file")
 
 
 def _place(
-    *, namespace: str, karpenter_namespace: str, release: str, labels: tuple[str, ...], runbook_url: str
+    *, namespace: str, karpenter_namespace: str, release: str, labels: dict[str, str], runbook_url: str
 ) -> MonitoringPlace:
-    stated = {}
-    for each in labels:
-        key, equals, value = each.partition("=")
-        if not equals or not key:
-            raise CommandError(
-                f"--label: {each!r} is not KEY=VALUE", hint="such as release=kube-prometheus-stack"
-            )
-        stated[key] = value
+    if not runbook_url:
+        note("note: alerts name no page of runbooks; --runbook-url says where yours are published")
     return MonitoringPlace(
         namespace=namespace,
         karpenter_namespace=karpenter_namespace,
         release=release,
-        labels=stated,
+        labels=labels,
         runbooks=runbook_url,
     )
 
@@ -196,10 +195,8 @@ def _write(folder: Path, place: MonitoringPlace) -> None:
     texts = {f"{each.name}.json": dashboard_text(each) for each in DASHBOARDS}
     texts["karpenter-rules.yaml"] = render_documents([groups(place.runbooks)])
     texts["karpenter-scrape.yaml"] = render_documents([scrape_config(place)])
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-        note(f"wrote {folder / name}")
+    write_files({folder / name: text for name, text in texts.items()}, option="--write")
+    notes(f"wrote {folder / name}" for name in texts)
 
 
 async def _install(

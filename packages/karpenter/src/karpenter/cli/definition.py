@@ -10,13 +10,14 @@ import click
 import msgspec
 
 from karpenter.api.kinds import KINDS
-from karpenter.api.manifests import documents, read_documents, render_documents
+from karpenter.api.manifests import read_documents, render_documents
 from karpenter.api.meta import InvalidObject, name_of
+from karpenter.api.validation.documents import unknown_kind
 from karpenter.api.validation.objects import check_object
 from karpenter.cli.errors import CommandError, note, notes, telling
-from karpenter.cli.files import SourceText, files_option, one_path, read_texts
+from karpenter.cli.files import SourceText, files_option, objects_in, one_path, read_texts
 from karpenter.cli.options import catalog_option, now_option
-from karpenter.cli.output import Output, output_option_with, render
+from karpenter.cli.output import Output, echo, output_option_with, render
 from karpenter.definition.model import read_definition
 from karpenter.definition.model import schema as definition_schema
 from karpenter.definition.objects import DefinitionError, import_definition, render_definition
@@ -126,7 +127,10 @@ def import_command(paths: tuple[str, ...], cluster_name: str, output: Output) ->
 
     What a definition has no word for is in node_class.spec. Rendering the result gives the same objects.
     """
-    found = [each for text in read_texts(paths) for each in documents(text.content, text.source)]
+    found = list(objects_in(paths))
+    unknown = [(each, sentence) for each in found if (sentence := unknown_kind(*each.identity))]
+    if unknown:
+        raise CommandError(*(f"{each.source}: {each.subject}: {sentence}" for each, sentence in unknown))
     pools = [each for each in found if each.plain["kind"] == "NodePool"]
     if not pools:
         raise CommandError("no NodePool to import", hint="karpenter convert makes NodePools of older kinds")
@@ -232,5 +236,5 @@ def check_command(  # noqa: PLR0917  click hands over options by name
     if output.form == "json":
         click.echo(render(found, "json"), nl=False)
     else:
-        click.echo(text(found) if output.form == "text" else markdown(found))
+        echo(text(found) if output.form == "text" else markdown(found))
     sys.exit(1 if strict and found.is_hindered else 0)

@@ -9,12 +9,23 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
+from karpenter.base.clock import SystemClock
+from karpenter.base.files import read_bounded
+from karpenter.base.pretty import nearest
 from karpenter.cli.aws_options import eks_name
 from karpenter.cli.cluster import cluster_refusal, run_quietly
 from karpenter.cli.errors import CommandError, note, notes, one_line, telling
 from karpenter.cli.files import files_option, read_texts
-from karpenter.cli.output import Output, output_option_with, render
-from karpenter.doctor.facts import DoctorFacts, LogText, PolicyText, TerraformBlock, cluster_name
+from karpenter.cli.option_values import aws_region
+from karpenter.cli.output import Output, echo, output_option_with, render
+from karpenter.doctor.facts import (
+    DoctorFacts,
+    LogText,
+    PolicyText,
+    TerraformBlock,
+    cluster_name,
+    region_of_cluster,
+)
 from karpenter.doctor.gather import LOG_LINES, Gathered, read_manifests
 from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorFinding
 from karpenter.doctor.rules import RULES, Diagnosis, diagnose
@@ -39,7 +50,8 @@ _NO_LOGS: Final = "no log of the operator's pods was read: give --log FILE"
     "  karpenter doctor --context production --region us-west-2 --cluster blue\n\n"
     "  karpenter doctor --log-lines 5000 -o json\n\n"
     "  karpenter doctor --policy controller-policy.json\n\n"
-    "  kubectl -n kube-system logs deployment/karpenter | karpenter doctor --log -\n\n"
+    "  kubectl -n kube-system logs -l app.kubernetes.io/name=karpenter --tail=-1"
+    " | karpenter doctor --log -\n\n"
     "  karpenter doctor --terraform infra/ -f karpenter.yaml -o json"
 )
 @files_option(required=False, text="Manifests, values of the chart and policies")
@@ -47,7 +59,7 @@ _NO_LOGS: Final = "no log of the operator's pods was read: give --log FILE"
     "--context", default=None, metavar="NAME", help="A live cluster, by a context of the kubeconfig."
 )
 @click.option("--kubeconfig", default="", metavar="FILE", help="The kubeconfig to use.")
-@click.option("--region", default="", help="The AWS region of the account to look at.")
+@click.option("--region", default="", callback=aws_region, help="The AWS region of the account to look at.")
 @click.option("-c", "--cluster", default="", callback=eks_name, help="The name of the EKS cluster.")
 @click.option(
     "--policy",
@@ -101,7 +113,8 @@ def doctor(  # noqa: PLR0917  click hands over options by name
 
     Looks at manifests, a live cluster, an AWS account, IAM policies, logs and Terraform, at any of
     them alone or at all together, and changes nothing. Without any of them it looks at the cluster
-    of the current context. Rules that need what was not given are skipped, and counted.
+    of the current context. Of a live cluster on AWS it takes region and name from what runs there,
+    and reads the account too. Rules that need what was not given are skipped, and counted.
 
     Every finding names the object, the field, what helps, and the place in the reference that
     explains the rule. Exits 0 when there is no error, 1 when there is one, and 2 when the input
@@ -110,7 +123,10 @@ def doctor(  # noqa: PLR0917  click hands over options by name
     unknown = sorted(set(ignore) - {rule.id for rule in RULES})
     if unknown:
         raise CommandError(
-            f"--ignore: there is no rule {unknown[0]!r}", hint="docs/reference/doctor.md lists the rules"
+            f"--ignore: there is no rule {unknown[0]!r}",
+            hint=f"did you mean {near}?"
+            if (near := nearest(unknown[0], (rule.id for rule in RULES)))
+            else "docs/reference/doctor.md lists the rules",
         )
     live = context is not None or bool(kubeconfig)
     if not (live or paths or policies or logs or folder or region or cluster):
@@ -122,6 +138,8 @@ def doctor(  # noqa: PLR0917  click hands over options by name
         facts = _with_terraform(facts, Path(folder))
     if region or cluster:
         facts = _with_account(facts, region, cluster)
+    elif facts.live:
+        facts = _with_its_account(facts)
     # From here on what may not be read is missed: what came before only completes what is known.
     diagnosis = diagnose(msgspec.structs.replace(facts, denied=dict(there.denied)), ignore=ignore)
     _report(diagnosis, output)
@@ -132,7 +150,7 @@ def doctor(  # noqa: PLR0917  click hands over options by name
 
 
 def _files(paths: tuple[str, ...]) -> Gathered | None:
-    return read_manifests(read_texts(paths)) if paths else None
+    return read_manifests((each.source, each.content) for each in read_texts(paths)) if paths else None
 
 
 def _live(kubeconfig: str, context: str, lines: int) -> Gathered:
@@ -171,6 +189,7 @@ def _facts(files: Gathered | None, live: Gathered | None) -> DoctorFacts:
             note(f"not read: {', '.join(live.denied)}: {one_line(next(iter(live.denied.values())))}")
     return DoctorFacts(
         objects=(*written, *kept),
+        now=SystemClock().now() if live is not None else None,
         live=live is not None,
         kubernetes=live.kubernetes if live is not None else None,
         charts=charts or None,
@@ -200,7 +219,7 @@ def _with_texts(facts: DoctorFacts, policies: tuple[str, ...], logs: tuple[str, 
 
 
 def _with_terraform(facts: DoctorFacts, folder: Path) -> DoctorFacts:
-    texts = {str(path): path.read_text("utf-8") for path in sorted(folder.glob("*.tf"))}
+    texts = {str(path): read_bounded(path).decode("utf-8") for path in sorted(folder.glob("*.tf"))}
     if not texts:
         raise CommandError(f"--terraform: {folder}: no file here ends with .tf")
     try:
@@ -223,6 +242,18 @@ def _version_in(blocks: Sequence[TerraformBlock]) -> str | None:
     stated += [each.body.get("version") for each in blocks if each.type == "aws_eks_cluster"]
     found = (str(each or "") for each in stated)
     return next((text for text in found if text and "${" not in text), None)
+
+
+def _with_its_account(facts: DoctorFacts) -> DoctorFacts:
+    """Read the account of a live cluster on AWS; where that fails, say so and go on without."""
+    region, cluster = region_of_cluster(facts), cluster_name(facts)
+    if not cluster or not (region or next(facts.classes(), None)):
+        return facts
+    try:
+        return _with_account(facts, region, cluster)
+    except CommandError as error:
+        reason = f"the AWS account was not read: {'; '.join(error.problems)}: give --region and --cluster"
+        return msgspec.structs.replace(facts, unread={**facts.unread, "aws": reason})
 
 
 def _with_account(facts: DoctorFacts, region: str, cluster: str) -> DoctorFacts:
@@ -269,7 +300,7 @@ def _report(diagnosis: Diagnosis, output: Output) -> None:
     else:
         for each in diagnosis.findings:
             line = one_line(str(each))
-            click.echo(paragraph(each) if output.form == "text" else line)
+            echo(paragraph(each) if output.form == "text" else line)
     for skipped in diagnosis.skipped:
         text = f"not checked: {_counted(len(skipped.rules), 'rule')}, {skipped.reason}"
         note(textwrap.fill(one_line(text), WIDTH, subsequent_indent="  "))

@@ -17,6 +17,9 @@ from typing import IO, Any, Final, TypeVar, cast
 
 import click
 
+from karpenter.base.text import printable
+from karpenter.cli.output import echo
+
 UNUSABLE = 2
 """The exit code for input that cannot be used."""
 
@@ -44,9 +47,9 @@ class CommandError(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """Write the problems and the hint to standard error."""
         for problem in self.problems:
-            click.echo(f"error: {one_line(problem)}", file=file, err=file is None)
+            echo(f"error: {one_line(problem)}", file=file, err=file is None)
         if self.hint:
-            click.echo(f"hint: {self.hint}", file=file, err=file is None)
+            echo(f"hint: {self.hint}", file=file, err=file is None)
 
 
 def missing_sdk(error: BaseException | None) -> CommandError | None:
@@ -58,12 +61,12 @@ def missing_sdk(error: BaseException | None) -> CommandError | None:
 
 def one_line(text: str) -> str:
     """Return a text without line breaks and control characters, so that it stays one line."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return " ".join(printable(text).split())
 
 
 def note(text: str) -> None:
     """Write something that is not data to standard error."""
-    click.echo(text, err=True)
+    echo(text, err=True)
 
 
 def notes(texts: Iterable[str]) -> None:

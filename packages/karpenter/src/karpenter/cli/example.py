@@ -1,4 +1,4 @@
-"""``karpenter example``: workloads that make the operator do something."""
+"""``karpenter example``: a NodePool to begin with, and workloads that make the operator do something."""
 
 from __future__ import annotations
 
@@ -33,9 +33,41 @@ NO_VERSION: Final = "n/a"
 """A manifest has none."""
 
 
-@click.group(epilog="Example:\n\n  karpenter example inflate --replicas 10 --spread")
+@click.group(
+    epilog="Examples:\n\n"
+    "  karpenter example nodepool -c green | kubectl apply -f -\n\n"
+    "  karpenter example inflate --replicas 10 --spread"
+)
 def example() -> None:
-    """Install workloads to try the operator with."""
+    """A NodePool and workloads to try the operator with."""
+
+
+@example.command(epilog="Example:\n\n  karpenter example nodepool -c green | kubectl apply -f -")
+@click.option(
+    "-c", "--cluster", required=True, metavar="NAME", callback=eks_name, help="The cluster, as EKS calls it."
+)
+@telling("rendering the NodePool")
+def nodepool(cluster: str) -> None:
+    """Print a NodePool and an EC2NodeClass for a cluster in AWS.
+
+    They are those of examples/aws/quickstart.yaml, with the tags and the role of this cluster.
+    """
+    from karpenter.install.documents import default_nodeclass, default_nodepool  # noqa: PLC0415  only who asks
+    from karpenter.install.options import DISCOVERY, InstallationOptions, names_of  # noqa: PLC0415  likewise
+
+    pool = default_nodepool(
+        capacity_types=("spot", "on-demand"), expire_after="720h", consolidate_after="1m", drift=True
+    )
+    tagged = {DISCOVERY: cluster}
+    node_class = default_nodeclass(
+        family="AL2023",
+        role=names_of(InstallationOptions(cluster=cluster)).node_role,
+        subnets=tagged,
+        security_groups=tagged,
+        tags={},
+        images=[{"alias": "al2023@latest"}],
+    )
+    click.echo(render_documents([pool, node_class]), nl=False)
 
 
 @example.command(

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import click
 
-from karpenter.cli.errors import CommandError
+from karpenter.api.manifests import Document, NotAnObject, documents_or_refusals
+from karpenter.base.files import LARGEST_TEXT, read_bounded, read_stream, write_whole
+from karpenter.cli.errors import CommandError, note
 
 _ENDINGS = frozenset({".yaml", ".yml", ".json"})
-_LARGEST = 1024 * 1024 * 1024
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://")
 _ANY: Final = "FILE|DIR|-"
 
@@ -32,6 +33,8 @@ class SourceText(NamedTuple):
 
     source: str
     content: str
+    in_folder: bool = False
+    """Whether it was found in a folder, and not named itself."""
 
 
 def read_texts(paths: Iterable[str]) -> Iterator[SourceText]:
@@ -43,7 +46,7 @@ def read_texts(paths: Iterable[str]) -> Iterator[SourceText]:
     """
     for path in paths:
         if path == "-":
-            yield SourceText("stdin", _decode(sys.stdin.buffer.read(), "stdin"))
+            yield _stdin()
         elif _ADDRESS.match(path):
             raise CommandError(
                 f"{path}: is an address, and only files are read", hint=_piped(f"curl -fsSL {path}")
@@ -52,6 +55,23 @@ def read_texts(paths: Iterable[str]) -> Iterator[SourceText]:
             yield from _folder(Path(path))
         else:
             yield _file(Path(path))
+
+
+def objects_in(paths: Iterable[str]) -> Iterator[Document]:
+    """
+    Yield the objects that ``-f`` names; what a folder holds that is none is noted and left out.
+
+    Raises:
+        CommandError: naming the file, or the place in it, that cannot be read.
+    """
+    for text in read_texts(paths):
+        for found in documents_or_refusals(text.content, text.source):
+            if isinstance(found, Document):
+                yield found
+            elif text.in_folder and isinstance(found, NotAnObject):
+                note(f"{found.subject}: left out, since it is no Kubernetes object")
+            else:
+                raise CommandError(str(found))
 
 
 def _folder(folder: Path) -> Iterator[SourceText]:
@@ -63,7 +83,16 @@ def _folder(folder: Path) -> Iterator[SourceText]:
         problem = f"{chart}: is a Helm chart, whose templates are not manifests yet"
         raise CommandError(problem, hint=_piped(f"helm template {chart}"))
     for path in found:
-        yield _file(path)
+        yield _file(path)._replace(in_folder=True)
+
+
+def _stdin() -> SourceText:
+    try:
+        return SourceText(
+            "stdin", _decode(read_stream(sys.stdin.buffer, LARGEST_TEXT, name="stdin"), "stdin")
+        )
+    except OSError as error:
+        raise CommandError(f"stdin: {error.strerror or error}") from error
 
 
 def _is_chart(path: Path) -> bool:
@@ -78,11 +107,24 @@ def _piped(command: str) -> str:
 
 def _file(path: Path) -> SourceText:
     try:
-        if path.stat().st_size > _LARGEST:
-            raise CommandError(f"{path}: larger than {_LARGEST // 1024**2} MiB")
-        return SourceText(str(path), _decode(path.read_bytes(), str(path)))
+        return SourceText(str(path), _decode(read_bounded(path, LARGEST_TEXT), str(path)))
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror or error}") from error
+
+
+def write_files(texts: Mapping[Path, str], *, option: str) -> None:
+    """
+    Write text files, each all or nothing, with the folders that they are in.
+
+    Raises:
+        CommandError: naming the file that cannot be written.
+    """
+    for path, text in texts.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, text)
+        except OSError as error:
+            raise CommandError(f"{option}: {path} cannot be written: {error.strerror or error}") from error
 
 
 def _decode(content: bytes, source: str) -> str:

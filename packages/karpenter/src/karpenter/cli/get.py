@@ -19,7 +19,7 @@ from karpenter.cli.aws_options import (
 from karpenter.cli.cluster import run_quietly
 from karpenter.cli.errors import CommandError, progress
 from karpenter.cli.options import cluster_options
-from karpenter.cli.output import Output, output_option_with
+from karpenter.cli.output import Output, echo, output_option_with
 from karpenter.install.table import NOTHING, bordered
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def _show(read: Callable[[AccountApi], AwsListing], region: str, profile: str, o
             case "yaml":
                 click.echo(raw_yaml(plain_data(found.data)), nl=False)
             case _:
-                click.echo(_table(found))
+                echo(_table(found))
 
 
 def _table(found: AwsListing) -> str:

@@ -15,7 +15,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from errno import ENOSPC
+from errno import EDQUOT, EFBIG, EIO, ENOSPC, EROFS
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "manifests": CommandEntry(
         "karpenter.cli.manifests:manifests", "Print the objects that install the operator."
     ),
+    "notify": CommandEntry("karpenter.cli.notify:notify", "Send what the operator does to a webhook."),
     "plan": CommandEntry(
         "karpenter.cli.plan:plan", "Show which machines would be launched for pods, offline."
     ),
@@ -85,6 +86,8 @@ COMMANDS: dict[str, CommandEntry] = {
 }
 
 
+COMPLETING = "_KARPENTER_COMPLETE"
+"""The environment variable in which a shell says that it asks for completions."""
 _SAME = (("--provider", "--cloud-provider"), ("--cluster", "--cluster-name"), ("--old", "--from"))
 SAME_OPTIONS = {name: other for pair in _SAME for name, other in (pair, pair[::-1])}
 """Names of options that mean the same: a command that has one of them also takes the other."""
@@ -95,6 +98,8 @@ GROUP = "karpenter.commands"
 # 128 + SIGPIPE.
 _PIPE_CLOSED = 141  # what a shell reports for a program whose reader went away
 
+
+_CANNOT_WRITE = frozenset({ENOSPC, EDQUOT, EROFS, EFBIG, EIO})
 
 # 128 + SIGINT.
 _INTERRUPTED = 130
@@ -167,6 +172,10 @@ class LazyGroup(click.Group):
         else:
             command = _from_local(cmd_name)
         assert isinstance(command, click.Command)
+        if COMPLETING in os.environ:
+            from karpenter.cli.completing import complete_values  # noqa: PLC0415  only a shell asks for them
+
+            complete_values(command)
         return command
 
     def resolve_command(
@@ -196,7 +205,7 @@ class LazyGroup(click.Group):
         try:
             return super().main(args, *arguments, **options)
         except OSError as error:
-            if error.errno != ENOSPC:
+            if error.errno not in _CANNOT_WRITE:
                 raise
             _write_no_more()
             click.echo(f"error: what the command prints cannot be written: {error.strerror}", err=True)
@@ -218,6 +227,12 @@ class LazyGroup(click.Group):
                 return found
         except InvalidObject as error:
             raise CommandError(str(error)) from error
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if not error.filename:
+                raise  # what is printed, or a connection: told below
+            raise CommandError(f"{os.fspath(error.filename)!s}: {error.strerror}") from error
         except KeyboardInterrupt:
             sys.exit(_INTERRUPTED)
         except ModuleNotFoundError as error:
@@ -325,5 +340,5 @@ def completion(ctx: click.Context, shell: str) -> None:
     """
     script_class = get_completion_class(shell)
     assert script_class is not None
-    complete = script_class(ctx.find_root().command, {}, "karpenter", "_KARPENTER_COMPLETE")
+    complete = script_class(ctx.find_root().command, {}, "karpenter", COMPLETING)
     click.echo(complete.source_template % complete.source_vars())  # source() would look for a shell first

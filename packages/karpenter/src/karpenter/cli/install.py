@@ -22,13 +22,15 @@ from karpenter.cli.aws_options import (
 from karpenter.cli.cluster import run_quietly
 from karpenter.cli.errors import CommandError, note, progress
 from karpenter.cli.files import read_texts
+from karpenter.cli.option_values import ami_alias, ec2_ids, version_name
 from karpenter.cli.options import cluster_options
-from karpenter.cli.output import Output, output_option_with, render
+from karpenter.cli.output import Output, echo, output_option_with, render
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from karpenter.install.account import AccountApi
+    from karpenter.install.kubernetes import ClusterApi
     from karpenter.install.options import InstallationOptions
     from karpenter.install.plan import InstallationPlan
 
@@ -101,7 +103,13 @@ _PLAN_OPTIONS = (
         metavar="NAME",
         help="AL2, AL2023 or Bottlerocket.  [default: AL2023; with eksdemo AL2]",
     ),
-    click.option("--ami-alias", default="", metavar="ALIAS", help="Images by alias, such as al2023@latest."),
+    click.option(
+        "--ami-alias",
+        default="",
+        metavar="ALIAS",
+        callback=ami_alias,
+        help="Images by alias, such as al2023@latest.",
+    ),
     click.option(
         "--consolidate-after",
         default="1m",
@@ -125,9 +133,20 @@ _PLAN_OPTIONS = (
         help="Replicas of the operator.  [default: 2; with eksdemo 1]",
     ),
     click.option(
-        "-v", "--version", default="", metavar="VERSION", help="The version of the operator's image."
+        "-v",
+        "--version",
+        default="",
+        metavar="VERSION",
+        callback=version_name,
+        help="The version of the operator's image.",
     ),
-    click.option("--chart-version", default="", metavar="VERSION", help="The version of the chart."),
+    click.option(
+        "--chart-version",
+        default="",
+        metavar="VERSION",
+        callback=version_name,
+        help="The version of the chart.",
+    ),
     click.option("--use-previous", is_flag=True, help="The versions before: of the chart and of the image."),
     click.option(
         "-f",
@@ -146,13 +165,19 @@ _PLAN_OPTIONS = (
         help="A value of the chart; several with commas. May be repeated.",
     ),
     click.option(
-        "--subnet", "subnets", multiple=True, metavar="ID", help="A subnet for nodes.  [default: found]"
+        "--subnet",
+        "subnets",
+        multiple=True,
+        metavar="ID",
+        callback=ec2_ids,
+        help="A subnet for nodes.  [default: found]",
     ),
     click.option(
         "--security-group",
         "security_groups",
         multiple=True,
         metavar="ID",
+        callback=ec2_ids,
         help="A security group for nodes.  [default: found]",
     ),
 )
@@ -215,9 +240,10 @@ def install(
         with progress(f"reading the account, {region}, cluster {options['cluster']}"):
             plan = plan_for(aws, region, options)
         if output.form in {"aws-cli", "cloudformation"}:
+            if output.form == "aws-cli":
+                run_quietly(_preflight(plan, aws, None, refuse=False))
             click.echo(_printed(plan, output.form), nl=False)
             return
-        note_about_chart(plan)
         yes, no_wait, seconds, no_helm = asked
         reading = dry_run or check
         where = {"kubeconfig": kubeconfig, "context": context, "endpoint": plan.facts.endpoint}
@@ -258,14 +284,14 @@ def options_of(options: dict[str, Any]) -> InstallationOptions:
     Raises:
         CommandError: an option cannot be used.
     """
-    from karpenter.install.options import CHARTS, InstallationOptions  # noqa: PLC0415  only who installs
+    from karpenter.install.options import PREVIOUS, InstallationOptions  # noqa: PLC0415  only who installs
 
     if options["use_previous"]:
         for name in ("version", "chart_version"):
             if options[name]:
                 flag = name.replace("_", "-")
                 raise CommandError(f'"use-previous" flag cannot be used with "{flag}" flag')
-        options["chart_version"], options["version"] = CHARTS[options["naming"]].previous
+        options["chart_version"], options["version"] = PREVIOUS
     for name in ("consolidate_after", "expire_after"):
         try:
             parse_duration_or_never(options[name])
@@ -312,12 +338,6 @@ def _check_objects(plan: InstallationPlan) -> None:
         raise CommandError(*problems, hint=f"these fields come from {options}")
 
 
-def note_about_chart(plan: InstallationPlan) -> None:
-    """Say that a repository that is printed is not where the chart comes from."""
-    if plan.chart.repository:
-        note("note: the chart is the one that this command carries; nothing is downloaded")
-
-
 def _printed(plan: InstallationPlan, form: str) -> str:
     from karpenter.install.cloudformation import render_cloudformation  # noqa: PLC0415  only who asks for it
     from karpenter.install.script import render_script  # noqa: PLC0415  likewise
@@ -337,24 +357,27 @@ async def _look(
         async with cluster_api(**where) as cluster:
             with progress("comparing the account and the cluster with the plan"):
                 seen = await survey(plan, aws, cluster)
+            if not check:
+                await _preflight(plan, aws, cluster, refuse=False)
     except KubeError as error:
         if check:
             raise
         note(f"note: {error}; what is in the cluster is taken for missing")
         with progress("comparing the account with the plan"):
             seen = await survey(plan, aws, None)
+        await _preflight(plan, aws, None, refuse=False)
     drift = any(each.state != "exists" for _, resource, each in seen if not getattr(resource, "once", False))
     drift = drift or any(not each.present for _, _, each in seen)
     if output.form == "json":
         click.echo(render(_data(plan, seen), "json"), nl=False)
     elif check:
         states = {"missing": "missing", "differs": "differs", "exists": "as planned"}
-        click.echo(survey_text(plan, seen, words=states))
-        click.echo("\nThe account and the cluster differ from the plan." if drift else "\nAll is as planned.")
+        echo(survey_text(plan, seen, words=states))
+        echo("\nThe account and the cluster differ from the plan." if drift else "\nAll is as planned.")
     elif plan.options.naming == "eksdemo":
-        click.echo(eksdemo_dry_run(plan, seen))
+        echo(eksdemo_dry_run(plan, seen))
     else:
-        click.echo(dry_run_text(plan, seen))
+        echo(dry_run_text(plan, seen))
     return 1 if check and drift else 0
 
 
@@ -367,16 +390,17 @@ async def _install(
 
     try:
         async with cluster_api(**where) as cluster:
-            await cluster.client.server_version()  # a cluster that refuses us leaves the account as it is
+            # A cluster that refuses us, or cannot run the operator, leaves the account as it is.
+            await _preflight(plan, aws, cluster, refuse=bool(wait))
             if not yes:
                 with progress("comparing the account and the cluster with the plan"):
                     seen = await survey(plan, aws, cluster)
-                click.echo(dry_run_text(plan, seen), err=output.form == "json")
+                echo(dry_run_text(plan, seen), err=output.form == "json")
                 click.confirm("Install this?", abort=True, err=True)
             clock = SystemClock()
             log: Any = InstallationLog(plan)
             if plan.options.naming == "eksdemo":
-                log = EksdemoLog(plan, clock.now)
+                log = EksdemoLog(plan, clock.now, within=wait)
             installer = Installer(plan, aws, cluster, clock=clock, leads_within=wait)
             await _follow(installer, log, output)
     except NotConfigured as error:
@@ -387,6 +411,23 @@ async def _install(
     return 0
 
 
+async def _preflight(
+    plan: InstallationPlan, aws: AccountApi, cluster: ClusterApi | None, *, refuse: bool
+) -> None:
+    """Say what would keep the operator from running; with `refuse`, do not go on where that is certain."""
+    from karpenter.install.preflight import as_hint, find_problems  # noqa: PLC0415  loads much
+
+    with progress("looking for nodes and for the image of the operator"):
+        problems = await find_problems(plan, aws, cluster)
+    certain = [each for each in problems if each.certain and refuse]
+    if certain:
+        raise CommandError(*(each.problem for each in certain), hint=as_hint(certain))
+    for each in problems:
+        note(f"note: {each.problem}")
+        if each.hint:
+            note(f"hint: {each.hint}")
+
+
 async def _follow(installer: Any, log: Any, output: Output) -> None:
     """Print what happens as it does: to standard output, or as data at the end."""
     from karpenter.install.apply import ResourceDone, StackDone  # noqa: PLC0415  loads much
@@ -394,7 +435,7 @@ async def _follow(installer: Any, log: Any, output: Output) -> None:
     done: list[dict[str, Any]] = []
     async for event in installer.run():
         for line in log.lines(event):
-            click.echo(line, err=output.form == "json")
+            echo(line, err=output.form == "json")
         if isinstance(event, ResourceDone):
             done.append({"step": event.step.name, "resource": event.resource.title, "outcome": event.outcome})
         elif isinstance(event, StackDone):
@@ -404,7 +445,7 @@ async def _follow(installer: Any, log: Any, output: Output) -> None:
     if output.form == "json":
         click.echo(render(done, "json"), nl=False)
     elif said := log.summary():
-        click.echo(f"\n{said}")
+        echo(f"\n{said}")
 
 
 def _data(plan: InstallationPlan, seen: Any) -> dict[str, Any]:

@@ -16,10 +16,11 @@ from karpenter.chart.values import BadValue, retired_values, values_of
 from karpenter.cli.aws_options import kubernetes_name
 from karpenter.cli.errors import CommandError, note, telling
 from karpenter.cli.files import read_texts
+from karpenter.cli.option_values import kubernetes_minor, release_name
 from karpenter.cli.output import Output, output_option_with, render
 from karpenter.cloud.aws.policy import PolicyScope, policies
 
-_KUBERNETES: Final = re.compile(r"v?1\.(\d{1,3})(\..*)?")
+_REGION_AND_ACCOUNT: Final = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]/[0-9]{12}")
 
 
 @click.command(
@@ -46,7 +47,9 @@ _KUBERNETES: Final = re.compile(r"v?1\.(\d{1,3})(\..*)?")
     type=click.Path(allow_dash=True),
     help="A file with values, as for Helm, or - for standard input. May be repeated.",
 )
-@click.option("--name", default=CHART, show_default=True, help="The name of the release.")
+@click.option(
+    "--name", default=CHART, show_default=True, callback=release_name, help="The name of the release."
+)
 @click.option(
     "-n",
     "--namespace",
@@ -88,14 +91,15 @@ def manifests(  # noqa: PLR0917  one parameter per option
 
     They are those of the Helm chart in charts/karpenter, with the same values.
     """
-    minor = _minor(kubernetes) if kubernetes else None
+    minor = kubernetes_minor(kubernetes) if kubernetes else None
+    region, account = _place_of(iam) if iam else ("", "")
     try:
         values = values_of([each for path in paths for each in _values(path)], list(sets))
         if iam:
-            _print_policies(values, iam, output)
+            _print_policies(values, region, account, output)
             return
         for warning in retired_values(values):
-            click.echo(f"warning: {warning}", err=True)
+            note(f"warning: {warning}")
         release = Release(name=name, namespace=namespace, service="kubectl", values=values, kubernetes=minor)
         found = objects_of(release, definitions=not skip_crds, namespace=create_namespace)
     except MissingValue as error:
@@ -108,6 +112,9 @@ def manifests(  # noqa: PLR0917  one parameter per option
         raise CommandError(
             sentence, hint=hint or "helm template charts/karpenter shows it in full"
         ) from error
+    for each in found:
+        if each["kind"] == "Deployment":
+            _note_about_image(each["spec"]["template"]["spec"]["containers"][0]["image"])
     if minor is None and any(each["kind"] == "ValidatingAdmissionPolicy" for each in found):
         note(
             f"the ValidatingAdmissionPolicies need Kubernetes 1.{SERVED_SINCE};"
@@ -119,24 +126,29 @@ def manifests(  # noqa: PLR0917  one parameter per option
         click.echo(render({"apiVersion": "v1", "kind": "List", "items": found}, "json"), nl=False)
 
 
-def _minor(version: str) -> int:
-    """Return the minor version of Kubernetes 1."""
-    found = _KUBERNETES.fullmatch(version)
-    if found is None:
-        raise CommandError(
-            f"--kubernetes-version: {version!r} is not a version of Kubernetes", hint="such as 1.29"
+def _note_about_image(image: str) -> None:
+    """Say that an image without a registry cannot be pulled."""
+    if "/" not in image:
+        note(
+            f"no registry has the image {image}: docs/guides/install.md says how to build and push it;"
+            " then add --set controller.image.repository=REGISTRY/karpenter"
         )
-    return int(found[1])
 
 
-def _print_policies(values: dict[str, Any], where: str, output: Output) -> None:
+def _place_of(text: str) -> tuple[str, str]:
+    region, _, account = text.partition("/")
+    if not _REGION_AND_ACCOUNT.fullmatch(text):
+        raise CommandError(
+            f"--iam: {text!r} is not a region and an account", hint="such as us-west-2/111122223333"
+        )
+    return region, account
+
+
+def _print_policies(values: dict[str, Any], region: str, account: str, output: Output) -> None:
     settings = values.get("settings") or {}
     cluster = settings.get("clusterName")
     if not cluster:
         raise MissingValue("settings.clusterName: is required")
-    region, slash, account = where.partition("/")
-    if not region or not slash or not account.isdigit():
-        raise CommandError(f"{where!r} is not a region and an account", hint="such as us-west-2/111122223333")
     place = PolicyScope(
         cluster=cluster,
         region=region,

@@ -3,15 +3,19 @@ Output of commands: a table or text, or JSON or YAML with ``-o``.
 
 Data goes to standard output, everything else to standard error. A command declares ``@output_option`` and
 calls ``output.write(data, text=...)``; `data` is plain data or structs, `text` renders it for terminals.
+
+Text for people goes through :func:`echo`, and data through :func:`render`: neither lets through what a
+terminal would obey.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import click
 import msgspec
 
 from karpenter.api.meta import Wire, to_plain
+from karpenter.base.text import escaped, printable, printable_lines
 
 FORMS = ("table", "json", "yaml")
 
@@ -31,7 +35,15 @@ class Output(msgspec.Struct, frozen=True):
 
     def write(self, data: D, *, text: Callable[[D], str]) -> None:
         """Print `data` in the form that was asked for."""
-        click.echo(text(data) if self.for_people else render(data, self.form), nl=self.for_people)
+        if self.for_people:
+            echo(text(data))
+        else:
+            click.echo(render(data, self.form), nl=False)
+
+
+def echo(text: str, *, nl: bool = True, err: bool = False, file: IO[Any] | None = None) -> None:
+    """Print text for people; what a terminal would obey becomes spaces."""
+    click.echo(printable_lines(text), nl=nl, err=err, file=file)
 
 
 class _OutputType(click.ParamType[Output]):
@@ -77,12 +89,12 @@ def render(data: Any, form: str) -> str:
         from karpenter.api.manifests import render_documents  # noqa: PLC0415  only who asks for YAML loads it
 
         return render_documents([plain])
-    return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n"
+    return escaped(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()) + "\n"
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
     """Return rows as aligned columns, the heading first; numbers and dates stay as they are written."""
-    lines = [[str(cell) for cell in row] for row in rows]
+    lines = [[printable(str(cell)) for cell in row] for row in rows]
     columns = max((len(line) for line in lines), default=0)
     widths = [max(len(line[i]) for line in lines if i < len(line)) for i in range(columns)]
     padded = ("   ".join(cell.ljust(widths[i]) for i, cell in enumerate(line)) for line in lines)

@@ -13,7 +13,7 @@ from karpenter.api.price_annotations import annotated_floor
 from karpenter.cli.errors import notes, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.options import catalog_option, cluster_options, now_option, settings_option
-from karpenter.cli.output import Output, output_option_with, render
+from karpenter.cli.output import Output, echo, output_option_with, render
 from karpenter.cli.planning.data import disruption_data, plan_data, rollout_data, why_data
 from karpenter.cli.planning.decision import PlanDecision, decide, decision_settings
 from karpenter.cli.planning.remarks import remarks
@@ -192,7 +192,7 @@ def _write(
     elif output.form == "markdown":
         from karpenter.cli.planning.markdown import plan_markdown  # noqa: PLC0415  only for Markdown
 
-        click.echo(plan_markdown(decision, told, change), nl=False)
+        echo(plan_markdown(decision, told, change), nl=False)
     else:
         click.echo(render(_data(decision, told, change, why=why), output.form), nl=False)
 

@@ -11,7 +11,9 @@ import click
 from karpenter.api.manifests import render_documents
 from karpenter.cli.aws_options import aws_options, connect_aws, in_our_words
 from karpenter.cli.errors import CommandError, note, telling
+from karpenter.cli.files import write_files
 from karpenter.cli.install import options_of, plan_for, plan_options
+from karpenter.cli.option_values import kubernetes_minor
 from karpenter.cli.output import output_option_with
 from karpenter.cli.output import render as render_data
 
@@ -88,6 +90,8 @@ def _offline(options: dict[str, Any], *, account: str, region: str, issuer: str,
         raise CommandError(f"--account {account!r}: an account is twelve digits")
     if not region:
         raise CommandError("--account needs --region", hint="--region us-west-2")
+    if version:
+        kubernetes_minor(version)
     if issuer and not issuer.startswith("https://"):
         raise CommandError(f"--issuer {issuer!r}: an issuer is a URL", hint=f"--issuer https://{issuer}")
     asked = options_of(options)
@@ -133,13 +137,5 @@ def _beside(form: str) -> dict[str, str]:
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        path = folder / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise CommandError(
-                f"--write: {path} cannot be written: {error.strerror}", hint="--write a folder that you own"
-            ) from error
+    write_files({folder / name: text for name, text in files.items()}, option="--write")
     note(f"wrote {len(files)} files into {folder}")

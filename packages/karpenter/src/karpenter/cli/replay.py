@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from karpenter import __version__
+from karpenter.base.files import bounded_lines
 from karpenter.cli.errors import CommandError, note, telling
 from karpenter.cli.files import files_option, one_path
 from karpenter.cli.output import FORMS, Output, output_option_with, table
@@ -40,7 +41,7 @@ def replay(paths: tuple[str, ...], output: Output) -> None:
     file, player = Path(one_path(paths, "a record")), Replay()
     try:
         with file.open("rb") as lines:
-            found = list(player.run(lines))
+            found = list(player.run(bounded_lines(lines, name=str(file))))
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}") from error
     except Unreadable as error:

@@ -10,9 +10,10 @@ from typing import Final
 import click
 import msgspec
 
+from karpenter.base.files import bounded_lines
 from karpenter.cli.errors import CommandError, telling
 from karpenter.cli.files import files_option, one_path
-from karpenter.cli.output import Output, output_option_with, render, table
+from karpenter.cli.output import Output, echo, output_option_with, render, table
 from karpenter.shadow.report import (
     BadRecord,
     ShadowReport,
@@ -68,14 +69,15 @@ def report(paths: tuple[str, ...], output: Output) -> None:
         case "html":
             click.echo(render_html(found), nl=False)
         case _:
-            click.echo(_text(found))
+            echo(_text(found))
 
 
 def _lines(record: str) -> list[bytes]:
     if record == "-":
-        return sys.stdin.buffer.read().splitlines()
+        return list(bounded_lines(sys.stdin.buffer, name="stdin"))
     try:
-        return Path(record).read_bytes().splitlines()
+        with Path(record).open("rb") as file:
+            return list(bounded_lines(file, name=record))
     except OSError as error:
         raise CommandError(
             f"{record}: {error.strerror or error}", hint="name the file of --shadow-record"

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
 from karpenter import __version__
+from karpenter.base.files import read_bounded
 from karpenter.cli.cluster import cluster_refusal, run_quietly
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option, named_values
@@ -22,6 +24,7 @@ from karpenter.cli.session import catalog_named, moment_of, settings_of, told_se
 from karpenter.kube.errors import KubeError
 from karpenter.session.access import ClusterUnreadable
 from karpenter.session.catalog import CatalogUnclear
+from karpenter.why.costs import DEFAULT_TEAM_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -102,6 +105,13 @@ def _two_dashes(argument: str) -> list[str]:
     is_flag=True,
     help="Ask AWS for the prices of this moment, with your credentials, and again twice a day.",
 )
+@click.option(
+    "--team-label",
+    default=DEFAULT_TEAM_LABEL,
+    show_default=True,
+    metavar="LABEL",
+    help="The label of pods, or of their namespaces, by which costs are summed.",
+)
 @click.option("--no-plan", is_flag=True, help="Do not ask what would become of nodes and pods.")
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A setting of the operator.")
 @click.option("--now", metavar="RFC3339", help="The moment, with -f.  [default: this moment]")
@@ -113,6 +123,7 @@ def top(  # noqa: PLR0917  click hands over options by name
     paths: tuple[str, ...],
     catalog: str,
     live_prices: bool,
+    team_label: str,
     no_plan: bool,
     given: tuple[str, ...],
     now: str | None,
@@ -135,6 +146,7 @@ def top(  # noqa: PLR0917  click hands over options by name
         click.echo(_attribution() if attribution else _version())
         return
     values, options = _options(flags)
+    options = msgspec.structs.replace(options, team_label=team_label)
     settings = settings_of(given)
     if catalog:
         catalog_named(catalog)
@@ -172,7 +184,7 @@ def _options(flags: dict[str, Any]) -> tuple[dict[str, str], TopOptions]:
     named = {name.replace("_", "-"): value for name, value in flags.items()}
     named["disable-pricing"] = "true" if named["disable-pricing"] else None
     try:
-        text = (Path.home() / FILE).read_text("utf-8", errors="replace")
+        text = read_bounded(Path.home() / FILE).decode("utf-8", errors="replace")
     except (OSError, RuntimeError):
         text = ""
     try:
@@ -289,7 +301,7 @@ def _version() -> str:
 
 def _attribution() -> str:
     lines = []
-    for name in ("click", "kubernetes-asyncio", "msgspec", "numpy", "rich", "textual"):
+    for name in ("aiohttp", "click", "msgspec", "numpy", "rich", "textual"):
         try:
             about: Any = metadata.metadata(name)
         except metadata.PackageNotFoundError:

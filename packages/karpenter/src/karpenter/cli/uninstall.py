@@ -21,7 +21,7 @@ from karpenter.cli.aws_options import (
 from karpenter.cli.cluster import run_quietly
 from karpenter.cli.errors import note, progress
 from karpenter.cli.options import cluster_options
-from karpenter.cli.output import Output, output_option_with, render
+from karpenter.cli.output import Output, echo, output_option_with, render
 
 if TYPE_CHECKING:
     from karpenter.install.account import AccountApi
@@ -205,16 +205,16 @@ async def _follow(work: Uninstaller, output: Output) -> int:
             break_long_words=False,
             break_on_hyphens=False,
         ):
-            click.echo(line, err=quiet)
+            echo(line, err=quiet)
     with progress("asking AWS and the cluster what is left"):
         left, kept = await work.left()
     if quiet:
         click.echo(render({"done": events, "left": left, "kept": kept}, "json"), nl=False)
         return 1 if left else 0
     for each in kept:
-        click.echo(f"stays    {each}")
+        echo(f"stays    {each}")
     for each in left:
-        click.echo(f"left     {each}")
+        echo(f"left     {each}")
     said = f"{NOTHING_LEFT} but what stays" if kept else NOTHING_LEFT
-    click.echo(f"\n{said}" if not left else f"\n{len(left)} things of ours are left")
+    echo(f"\n{said}" if not left else f"\n{len(left)} things of ours are left")
     return 1 if left else 0

@@ -1,20 +1,23 @@
 """``karpenter validate``: checks manifests against schemas, CEL rules and runtime validation, offline."""
 
+from collections.abc import Iterator
+
 import click
 
-from karpenter.api.manifests import Document, documents, documents_or_refusals
+from karpenter.api.manifests import Document, NotAnObject, documents_or_refusals
 from karpenter.api.meta import InvalidObject
 from karpenter.api.validation.documents import (
     Accepted,
     Finding,
     OldObjects,
     Outcome,
+    ServerRules,
     Skipped,
     check_document,
     identify,
 )
 from karpenter.cli.errors import UNUSABLE, CommandError, note, one_line, telling
-from karpenter.cli.files import files_option, read_texts
+from karpenter.cli.files import files_option, objects_in, read_texts
 from karpenter.cli.output import Output, output_option
 from karpenter.cli.server_rules import server_rules
 from karpenter.doctor.objects import ObjectFinding, object_findings
@@ -55,7 +58,7 @@ def validate(paths: tuple[str, ...], old_path: str | None, output: Output) -> No
     warnings: list[ObjectFinding] = []
     for text in read_texts(paths):
         for found in documents_or_refusals(text.content, text.source):
-            told = list(check_document(found, old=old, rules=rules))
+            told = list(_check(found, in_folder=text.in_folder, old=old, rules=rules))
             outcomes += told
             if not any(isinstance(each, Finding) for each in told) and isinstance(found, Document):
                 warnings += object_findings(found)
@@ -64,15 +67,20 @@ def validate(paths: tuple[str, ...], old_path: str | None, output: Output) -> No
         raise SystemExit(UNUSABLE)
 
 
+def _check(
+    found: Document | InvalidObject, *, in_folder: bool, old: OldObjects, rules: ServerRules | None
+) -> Iterator[Outcome]:
+    if in_folder and isinstance(found, NotAnObject):
+        yield Skipped(source=found.subject)
+    else:
+        yield from check_document(found, old=old, rules=rules)
+
+
 def _read_old(path: str) -> OldObjects:
     try:
-        return {
-            identify(document.plain): document.plain
-            for text in read_texts((path,))
-            for document in documents(text.content, text.source)
-        }
-    except InvalidObject as error:
-        raise CommandError(f"--old: {error}") from error
+        return {identify(document.plain): document.plain for document in objects_in((path,))}
+    except CommandError as error:
+        raise CommandError(f"--old: {error.message}") from error
 
 
 def _report(outcomes: list[Outcome], warnings: list[ObjectFinding], output: Output) -> None:

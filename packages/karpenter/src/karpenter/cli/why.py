@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from karpenter.base.files import bounded_lines
 from karpenter.cli.errors import CommandError, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.options import catalog_option, cluster_options, now_option, settings_option
@@ -167,7 +168,7 @@ def recorded_inquiry(file: Path, at: datetime | None, settings: Settings | None)
     """
     try:
         with file.open("rb") as lines:
-            found = moment_at(lines, at)
+            found = moment_at(bounded_lines(lines, name=str(file)), at)
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}") from error
     except Unreadable as error:
@@ -181,7 +182,7 @@ def recorded_inquiry(file: Path, at: datetime | None, settings: Settings | None)
         held = settings or _recorded(found.given)
     except (KeyError, TypeError, ValueError) as error:
         raise CommandError(
-            f"{file}: the settings in it cannot be read ({error})", hint="give settings with --set"
+            f"{file}: the settings in it cannot be read", hint="give settings with --set"
         ) from error
     return inquiry_of(found.view, found.catalog, held, found.now, found.done)
 

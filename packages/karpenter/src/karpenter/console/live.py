@@ -22,10 +22,9 @@ from karpenter.api.cluster import Event
 from karpenter.api.kinds import ALL_KINDS
 from karpenter.api.nodepool import NodePool
 from karpenter.base.queue import Supervisor
-from karpenter.console.record import EVENTS, event_row
+from karpenter.console.decisions import LIVE_EVENTS, DecisionLog, HeardEvent
 from karpenter.console.server import MessageLog
 from karpenter.console.state import (
-    ConsoleDecision,
     ConsoleDocument,
     Frame,
     Freshness,
@@ -36,12 +35,15 @@ from karpenter.console.state import (
     plan_summary,
 )
 from karpenter.controllers.informer import ALWAYS, Watches
+from karpenter.core.events import CAPACITY_FAILURE
 from karpenter.core.state.cluster import ClusterState, ClusterView
 from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
 from karpenter.kube.rest import Selection, target_of
 from karpenter.session.access import ask_for_each
 from karpenter.session.heartbeat import Heartbeat
 from karpenter.session.live import CLASSES
+from karpenter.why.costs import DEFAULT_TEAM_LABEL
+from karpenter.why.failures import capacity_failures, without_sold_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -63,7 +65,8 @@ _PRICES_EVERY: Final = 5.0
 _KEPT_FRAMES: Final = 1000
 _KEPT_ROWS: Final = 1000
 _KNOWN_CLASSES: Final = frozenset({"EC2NodeClass", "KWOKNodeClass"})
-_LIVE_EVENTS: Final = EVENTS | {"DisruptionLaunching", "DisruptionTerminating", "ConsolidationApproved"}
+_KEPT_FAILURES: Final = 200
+"""How many launches that failed are kept; they count for three minutes."""
 
 
 class ClusterFollower:
@@ -78,6 +81,7 @@ class ClusterFollower:
         ask: Callable[[ClusterView, Catalog, datetime], Inquiry],
         clock: Clock,
         chance: Random,
+        team_label: str = DEFAULT_TEAM_LABEL,
         needed: Iterable[type[Resource]] = ALWAYS,
     ) -> None:
         """
@@ -97,13 +101,14 @@ class ClusterFollower:
         self._chance = chance
         self._needed = tuple(dict.fromkeys(needed))
         self._supervisor = Supervisor(chance=chance)
+        self._team_label = team_label
+        self._builder = SnapshotBuilder(team_label=team_label)
         self._heartbeat = Heartbeat(client, clock, wanted=lambda: self.messages.listeners > 0)
         self._freshness = Freshness()
-        self._builder = SnapshotBuilder()
         self._frames: deque[Frame] = deque()
-        self._rows: deque[ConsoleDecision] = deque(maxlen=_KEPT_ROWS)
+        self._log = DecisionLog(keep=_KEPT_ROWS)
         self._plans: deque[PlanSummary] = deque(maxlen=_KEPT_ROWS)
-        self._told: set[tuple[str, int]] = set()
+        self._failures: deque[Event] = deque(maxlen=_KEPT_FAILURES)
         self._base = self._snapshot = Snapshot()
         self._base_at = clock.now()
         self._view: ClusterView | None = None
@@ -154,7 +159,8 @@ class ClusterFollower:
             revision=self.messages.number,
             snapshot=self._base,
             frames=tuple(self._frames),
-            decisions=tuple(self._rows),
+            decisions=self._log.rows,
+            team_label=self._team_label,
             plans=tuple(self._plans),
             features={"why": True, "whatif": True},
             remarks=tuple(self.remarks),
@@ -164,7 +170,10 @@ class ClusterFollower:
     def inquiry(self, at: datetime | None) -> Inquiry:
         """Return the cluster as it is now; of earlier moments only the picture is kept."""
         del at
-        return self._ask(self._store.view(), self._catalog, self._clock.now())
+        now = self._clock.now()
+        failures = capacity_failures(self._failures, now)
+        inquiry = self._ask(self._store.view(), without_sold_out(self._catalog, failures), now)
+        return msgspec.structs.replace(inquiry, failures=failures)
 
     async def _served(self) -> _Served:
         """
@@ -192,40 +201,37 @@ class ClusterFollower:
 
     def _hear(self, event: InformerEvent[Any]) -> None:
         found = event.object
-        if not isinstance(event, InformerUpdate) or found.reason not in _LIVE_EVENTS:
+        if not isinstance(event, InformerUpdate) or found.reason not in LIVE_EVENTS:
             return
-        key = (found.metadata.uid, found.count)
         at = found.last_timestamp or found.event_time or found.first_timestamp or self._clock.now()
-        if key in self._told:
-            return
-        self._told.add(key)
+        if found.reason == CAPACITY_FAILURE:
+            self._failures.append(found)
         about = found.involved_object
         name = f"{about.namespace}/{about.name}" if about.kind == "Pod" else about.name
-        self._tell(event_row(at, found.reason, f"{about.kind}/{name}", found.message))
-
-    def _tell(self, row: ConsoleDecision) -> None:
-        self._rows.append(row)
-        self.messages.send("decision", row)
+        heard = HeardEvent(at=at, reason=found.reason, kind=about.kind, name=name, message=found.message)
+        self._log.hear(heard, self._snapshot)
 
     async def _publish(self) -> None:
         while True:
             await asyncio.sleep(_TICK)
             self._tell_age()
             view = self._store.view()
-            if view is self._view:
-                continue
-            self._view = view
-            snapshot = self._builder.build(view, self._catalog)
-            frame = frame_between(self._snapshot, snapshot, self._clock.now())
-            if frame.is_empty:
-                continue
-            for row in arrivals(self._snapshot, snapshot, frame.at):
-                self._tell(row)
-            self._snapshot = snapshot
-            self._frames.append(frame)
-            if len(self._frames) > _KEPT_FRAMES:
-                self._forget()
-            self.messages.send("frame", frame)
+            if view is not self._view:
+                self._view = view
+                self._show(self._builder.build(view, self._catalog))
+            for row in self._log.take_changed():
+                self.messages.send("decision", row)
+
+    def _show(self, snapshot: Snapshot) -> None:
+        frame = frame_between(self._snapshot, snapshot, self._clock.now())
+        if frame.is_empty:
+            return
+        self._log.follow(self._snapshot, snapshot, frame.at)
+        self._snapshot = snapshot
+        self._frames.append(frame)
+        if len(self._frames) > _KEPT_FRAMES:
+            self._forget()
+        self.messages.send("frame", frame)
 
     def _tell_age(self) -> None:
         """Tell pages when the API server stops to answer, and when it answers again."""
@@ -278,39 +284,3 @@ class _Served(msgspec.Struct, frozen=True, kw_only=True):
     classes: frozenset[str]
     pools: tuple[Any, ...]
     events: bool
-
-
-def arrivals(before: Snapshot, after: Snapshot, at: datetime) -> list[ConsoleDecision]:
-    """Return rows for machines that came or went between two snapshots of a live cluster."""
-    rows = []
-    known = {each.claim: each for each in before.machines.values() if each.claim}
-    there = {each.claim: each for each in after.machines.values() if each.claim}
-    for key, machine in there.items():
-        was = known.get(key)
-        if (was is None or was.price is None) and machine.price is not None:
-            text = f"launch {machine.type} in {machine.zone} ({machine.capacity_type})"
-            rows.append(
-                ConsoleDecision(
-                    at=at,
-                    kind="provision",
-                    title=text,
-                    because=f"NodePool {machine.pool}, for pods that requested {machine.requested}",
-                    hourly=machine.price,
-                    machines=(machine.name,),
-                )
-            )
-    for key, machine in known.items():
-        if key not in there:
-            moved = sum(1 for pod in before.pods.values() if pod.machine == machine.name and not pod.daemon)
-            rows.append(
-                ConsoleDecision(
-                    at=at,
-                    kind="disrupt",
-                    title=f"{machine.type or machine.name} in {machine.zone} is gone",
-                    because=machine.reason,
-                    hourly=-(machine.price or 0.0),
-                    moved=moved,
-                    machines=(machine.name,),
-                )
-            )
-    return rows

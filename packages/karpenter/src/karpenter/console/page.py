@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.console.server import Unanswerable, asset
-from karpenter.console.state import ConsoleDocument, encode
+from karpenter.console.state import ConsoleDocument, console_costs, encode, snapshot_at
 from karpenter.console.whatif import pool_details
 
 if TYPE_CHECKING:
@@ -26,9 +26,13 @@ if TYPE_CHECKING:
     from karpenter.core.provisioning.provisioner import ProvisioningDecision
     from karpenter.core.state.cluster import ClusterView
     from karpenter.why.answer import Explanation, Inquiry
+    from karpenter.why.costs import CostAllocation
 
-SCRIPTS: Final = ("model.js", "layout.js", "map.js", "views.js", "app.js")
+SCRIPTS: Final = ("model.js", "layout.js", "map.js", "views.js", "money.js", "app.js")
 """In the order in which they need each other; no name is declared twice in them."""
+
+_COSTED: Final = 24
+"""Moments of a flight record of which the costs are in the file."""
 
 _IMPORT: Final = re.compile(r"^import .*? from .*?;\n", re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export ", re.MULTILINE)
@@ -89,7 +93,19 @@ def with_answers(
             answers[target] = explain(asked, target)
         except Unanswerable:
             continue
-    return msgspec.structs.replace(document, answers=answers, pool_details=details)
+    costs = document.costs or dict(_costs(document, go_on))
+    return msgspec.structs.replace(document, answers=answers, pool_details=details, costs=costs)
+
+
+def _costs(document: ConsoleDocument, go_on: Callable[[], bool]) -> Iterator[tuple[int, CostAllocation]]:
+    """Yield what workloads cost at moments that are spread over the frames, the last one first."""
+    count = len(document.frames)
+    places = sorted({round(count * share / _COSTED) for share in range(_COSTED + 1)}, reverse=True)
+    for number, place in enumerate(places):
+        if number and not go_on():
+            return
+        shown = msgspec.structs.replace(document, frames=document.frames[:place])
+        yield place, console_costs(snapshot_at(shown, None), document.team_label)
 
 
 def remembering(inquiry: Inquiry) -> Inquiry:

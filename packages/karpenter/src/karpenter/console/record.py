@@ -8,11 +8,13 @@ faults that were injected, and one beginning for each operator.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from karpenter.console.decisions import alike, command_row, event_row, has_row, refused_row
 from karpenter.console.state import (
     ConsoleDecision,
     ConsoleDocument,
@@ -20,7 +22,6 @@ from karpenter.console.state import (
     PlanSummary,
     Snapshot,
     SnapshotBuilder,
-    command_row,
     frame_between,
     plan_summary,
 )
@@ -38,6 +39,7 @@ from karpenter.replay.record import (
     Unreadable,
     reading,
 )
+from karpenter.why.costs import DEFAULT_TEAM_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,40 +52,21 @@ _TIMED: Final = (b'{"line":"asked"', b'{"line":"done"')
 _SHOWN_PODS: Final = 50
 _AT: Final = msgspec.json.Decoder(dict[str, Any])
 
-FAULTS: Final = frozenset(
-    {
-        "InsufficientCapacityError",
-        "InstanceStopping",
-        "InstanceTerminating",
-        "NodeRepairBlocked",
-        "RebalanceRecommendation",
-        "RegistrationFailed",
-        "ScheduledChange",
-        "SpotInterrupted",
-        "SpotRebalanceRecommendation",
-        "UnregisteredTaintMissing",
-    }
-)
-"""Reasons of Events that tell of something that went wrong with a machine or with the cloud."""
 
-EVENTS: Final = FAULTS | {
-    "ConsolidationRejected",
-    "FailedConsistencyCheck",
-    "FailedScheduling",
-    "NoCompatibleInstanceTypes",
-    "TerminatingOnInterruption",
-}
-"""Reasons of Events that have a row in the timeline; the others repeat decisions, or what the map shows."""
-
-
-def read_record(lines: Iterable[bytes], *, title: str, interval: timedelta = _LEAST) -> ConsoleDocument:
+def read_record(
+    lines: Iterable[bytes],
+    *,
+    title: str,
+    interval: timedelta = _LEAST,
+    team_label: str = DEFAULT_TEAM_LABEL,
+) -> ConsoleDocument:
     """
     Return a flight record as a document; frames are at least `interval` apart.
 
     Raises:
         Unreadable: naming the line.
     """
-    reader = _RecordReader(interval)
+    reader = _RecordReader(interval, SnapshotBuilder(team_label=team_label))
     for number, text in enumerate(lines, start=1):
         if not text.endswith(b"\n"):
             break  # the operator ended while it wrote
@@ -99,6 +82,7 @@ def read_record(lines: Iterable[bytes], *, title: str, interval: timedelta = _LE
         snapshot=reader.first,
         frames=tuple(reader.frames),
         decisions=tuple(sorted(reader.decisions, key=lambda each: each.at)),
+        team_label=team_label,
     )
 
 
@@ -129,16 +113,17 @@ def plan_at(inquiry: Inquiry) -> PlanSummary:
 
 
 class _RecordReader:
-    def __init__(self, interval: timedelta) -> None:
+    def __init__(self, interval: timedelta, builder: SnapshotBuilder) -> None:
         self._interval = interval
         self._cluster = RecordedCluster()
         self._catalog: Catalog = EMPTY
-        self._builder = SnapshotBuilder()
+        self._builder = builder
         self._snapshot: Snapshot | None = None
         self._last: datetime | None = None
         self._newest: datetime | None = None
         self._asked: dict[int, Asked] = {}
         self._refused: dict[str, str] = {}
+        self._decided: dict[tuple[str, ...], int] = {}
         self.first: Snapshot | None = None
         self.began: datetime | None = None
         self.frames: list[Frame] = []
@@ -188,9 +173,50 @@ class _RecordReader:
         if asked is None:
             raise ValueError(f"it answers decision {line.number}, which was not asked for")
         outcome = msgspec.json.decode(line.outcome)
+        match asked.question, outcome:
+            case "provision", _:
+                self._provisioned(asked.now, outcome)
+            case "disrupt", {"commands": commands}:
+                for command in commands:
+                    self._disrupt(asked.now, command)
+            case _, {"valid": command}:
+                self._disrupt(asked.now, command, valid=True)
+            case _, {"invalid": refusal}:
+                title, reason = "the decision does not hold any longer", refusal["message"]
+                row = ConsoleDecision(at=asked.now, kind="disrupt", title=title, because=reason)
+                self.decisions.append(row)
+
+    def _provisioned(self, at: datetime, outcome: dict[str, Any]) -> None:
+        """Add what is launched, and pods without a place, once for each reason."""
+        self.decisions += [ConsoleDecision(at=at, **row) for row in _provision_rows(outcome)]
+        now = {each["pod"]: each["message"] for each in outcome.get("refusals", ())}
+        groups: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        for pod, message in now.items():
+            if self._refused.get(pod) != message:
+                groups[self._workload(pod), message].append(pod)
+        self._refused = now
         self.decisions += [
-            ConsoleDecision(at=asked.now, **row) for row in _rows(asked.question, outcome, self._refused)
+            refused_row(at, workload, message, pods) for (workload, message), pods in groups.items()
         ]
+
+    def _workload(self, pod: str) -> str:
+        known = self._snapshot.pods.get(pod) if self._snapshot is not None else None
+        return known.workload if known is not None else pod
+
+    def _disrupt(self, at: datetime, command: dict[str, Any], *, valid: bool = False) -> None:
+        """Add a command; one that was decided before, and is valid now, changes its row."""
+        row = ConsoleDecision(at=at, **command_row(command))
+        place = self._decided.get(row.machines)
+        if valid:
+            row = msgspec.structs.replace(row, realized=row.hourly < 0)
+            self._decided.pop(row.machines, None)
+        else:
+            row = msgspec.structs.replace(row, title=f"decided to {row.title}")
+            self._decided[row.machines] = len(self.decisions) if place is None else place
+        if place is None:
+            self.decisions.append(row)
+        else:
+            self.decisions[place] = row
 
     def _done(self, line: Done) -> None:
         if line.effect == INJECTED_FAULT:
@@ -199,51 +225,8 @@ class _RecordReader:
             return
         self._look(line.at)
         about, _, reason = line.about.rpartition(" ")
-        if line.effect == Announce.__name__ and reason in EVENTS:
+        if line.effect == Announce.__name__ and has_row(reason, line.because):
             self.decisions.append(event_row(line.at, reason, about, line.because))
-
-
-def event_row(at: datetime, reason: str, about: str, message: str) -> ConsoleDecision:
-    """Return the row of the timeline for an Event about an object, as ``Kind/name``."""
-    kind, _, name = about.partition("/")
-    return ConsoleDecision(
-        at=at,
-        kind="fault" if reason in FAULTS else "event",
-        title=f"{reason}: {about}",
-        because=message,
-        machines=(name,) if kind in {"Node", "NodeClaim"} else (),
-        pods=(name,) if kind == "Pod" else (),
-    )
-
-
-def _rows(question: str, outcome: dict[str, Any], refused: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of one recorded decision; pods are told as refused once for each reason."""
-    if question == "provision":
-        yield from _provision_rows(outcome)
-        now = {each["pod"]: each["message"] for each in outcome.get("refusals", ())}
-        for pod, message in now.items():
-            if refused.get(pod) != message:
-                yield {
-                    "kind": "provision",
-                    "title": f"no place for {pod}",
-                    "because": message,
-                    "pods": (pod,),
-                }
-        refused.clear()
-        refused.update(now)
-    elif question == "disrupt":
-        for command in outcome.get("commands", ()):
-            row = command_row(command)
-            yield {**row, "title": f"decided to {row['title']}"}
-    elif "valid" in outcome:
-        row = command_row(outcome["valid"])
-        yield {**row, "realized": row["hourly"] < 0}
-    elif "invalid" in outcome:
-        yield {
-            "kind": "disrupt",
-            "title": "the decision does not hold any longer",
-            "because": outcome["invalid"]["message"],
-        }
 
 
 def _provision_rows(outcome: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -258,8 +241,9 @@ def _provision_rows(outcome: dict[str, Any]) -> Iterator[dict[str, Any]]:
         "title": f"launch {count} of NodePool {', '.join(pools)}",
         "because": f"{len(pods)} pods wait" if len(pods) != 1 else "1 pod waits",
         "hourly": round(outcome.get("cost", {}).get("hourly", 0.0), 6),
+        "moved": len(pods),
         "pods": tuple(pods[:_SHOWN_PODS]),
-        "details": tuple(_asks(each["claim"]) for each in claims),
+        "details": alike(_asks(each["claim"]) for each in claims),
     }
 
 

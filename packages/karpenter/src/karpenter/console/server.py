@@ -13,16 +13,18 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 from collections import deque
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib import resources
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage
 
-from karpenter.console.state import ConsoleDocument, PlanSummary, encode
+from karpenter.console.state import ConsoleDocument, PlanSummary, console_costs, encode, snapshot_at
 from karpenter.console.whatif import pool_details, what_if
 
 if TYPE_CHECKING:
@@ -35,6 +37,9 @@ MOST_BODY: Final = 1024 * 1024
 _KEPT: Final = 500
 _QUEUED: Final = 200
 _BEAT: Final = 15.0
+_SAME: Final = timedelta(milliseconds=1)
+"""The page has times in milliseconds, and a document in microseconds."""
+
 _NAMES: Final = (LOOPBACK, "localhost", "[::1]")
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 
@@ -55,6 +60,10 @@ _HEADERS: Final = {
 
 class Unanswerable(Exception):  # noqa: N818  says what it is
     """A question that has no answer; the message is one sentence."""
+
+
+class _BadMoment(Exception):  # noqa: N818  says what it is
+    """A time that is none."""
 
 
 class ConsoleSource(Protocol):
@@ -184,8 +193,11 @@ class ConsoleServer:
         app.router.add_get("/{token}/events", self._events)
         app.router.add_get("/{token}/why", self._why)
         app.router.add_get("/{token}/pool", self._pool)
+        app.router.add_get("/{token}/costs", self._costs)
         app.router.add_post("/{token}/whatif", self._what_if)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handle_signals=False)
+        self._runner = web.AppRunner(
+            app, access_log=None, logger=_log(), shutdown_timeout=0.5, handle_signals=False
+        )
         await self._runner.setup()
         site = web.TCPSite(self._runner, LOOPBACK, self._port)
         try:
@@ -208,9 +220,12 @@ class ConsoleServer:
         """Refuse other hosts, other origins and other tokens, and add the headers of every answer."""
         hosts = {f"{name}:{self._port}" for name in _NAMES}
         origin = request.headers.get("Origin")
-        token = request.path.split("/")[1]
-        if request.headers.get("Host", "").lower() not in hosts:
-            response: web.StreamResponse = _refused(403, "the console is reached by its loopback name only")
+        token = request.path.split("/")[1] if request.path.startswith("/") else ""
+        if not request.path.startswith("/") or request.method == "CONNECT":
+            # As OPTIONS * and CONNECT do: https://www.rfc-editor.org/rfc/rfc9112#section-3.2
+            response: web.StreamResponse = _refused(400, "the request names no path of this server")
+        elif request.headers.get("Host", "").lower() not in hosts:
+            response = _refused(403, "the console is reached by its loopback name only")
         elif not hmac.compare_digest(token.encode(), self._token.encode()):
             response = _refused(403, "the URL that karpenter console has printed is needed")
         elif origin is not None and origin.partition("://")[2].lower() not in hosts:
@@ -218,6 +233,8 @@ class ConsoleServer:
         else:
             try:
                 response = await handler(request)
+            except _BadMoment as error:
+                response = _refused(400, str(error))
             except web.HTTPException as error:
                 response = _refused(error.status, error.reason)
         if not response.prepared:
@@ -273,6 +290,15 @@ class ConsoleServer:
 
         return await self._answer(request, details)
 
+    async def _costs(self, request: web.Request) -> web.Response:
+        """Answer what workloads cost at a moment; nothing needs to be decided for that."""
+        at = _moment(request)
+        document = self._source.document()
+        found = await asyncio.to_thread(
+            lambda: console_costs(snapshot_at(document, at and at + _SAME), document.team_label)
+        )
+        return web.Response(body=encode(found), content_type="application/json")
+
     async def _what_if(self, request: web.Request) -> web.Response:
         try:
             manifest = (await request.read()).decode()
@@ -282,11 +308,7 @@ class ConsoleServer:
 
     async def _answer(self, request: web.Request, ask: Callable[[Inquiry], msgspec.Struct]) -> web.Response:
         """Answer a question in a thread, one at a time: each may take as long as a decision."""
-        at = request.query.get("at", "")
-        try:
-            moment = msgspec.convert(at, datetime) if at else None
-        except msgspec.ValidationError:
-            return _refused(400, f"at: {at!r} is not a time such as 2026-01-31T09:00:00Z")
+        moment = _moment(request)
         async with self._asking:
             try:
                 inquiry = self._source.inquiry(moment)
@@ -294,6 +316,26 @@ class ConsoleServer:
             except Unanswerable as error:
                 return _refused(404, str(error))
         return web.Response(body=encode(found), content_type="application/json")
+
+
+def _moment(request: web.Request) -> datetime | None:
+    """Return the moment that is asked about; None for the last one."""
+    at = request.query.get("at", "")
+    try:
+        return msgspec.convert(at, datetime) if at else None
+    except msgspec.ValidationError:
+        raise _BadMoment(f"at: {at!r} is not a time such as 2026-01-31T09:00:00Z") from None
+
+
+def _log() -> logging.Logger:
+    """Return where exceptions of the server are told; requests that are no HTTP are answered, not told."""
+    log = logging.getLogger(__name__)
+    log.addFilter(_is_ours)
+    return log
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], BadHttpMessage))
 
 
 def _refused(status: int, problem: str) -> web.Response:

@@ -34,9 +34,19 @@ from karpenter.core.model.resources import CPU, MEMORY, Resources, human_amount,
 from karpenter.core.scheduling.build.build import pool_usage
 from karpenter.core.state.pod import is_owned_by_daemonset, is_terminal
 from karpenter.core.state.statenode import StateNode, state_nodes
+from karpenter.why.costs import (
+    DEFAULT_TEAM_LABEL,
+    CostAllocation,
+    CostNode,
+    CostPod,
+    allocate_costs,
+    gpus_of,
+    team_of,
+    workload_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
@@ -45,7 +55,6 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterView
 
 _MIB: Final = 1024**2
-_TEMPLATE_HASH: Final = "pod-template-hash"
 
 LAUNCHING, JOINING, STARTING = "launching", "joining", "starting"
 READY, NOT_READY, DISRUPTING, PLANNED = "ready", "not ready", "disrupting", "planned"
@@ -74,6 +83,7 @@ class ConsoleMachine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     memory: int = 0
     """Allocatable, in MiB."""
 
+    gpus: int = 0
     price: float | None = None
     """Dollars per hour; null where it is not known."""
 
@@ -103,6 +113,10 @@ class ConsolePod(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """running, starting, waiting or leaving."""
 
     daemon: bool = False
+    team: str = ""
+    """The value of the label by which costs are summed."""
+
+    gpus: int = 0
 
 
 class ConsolePool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -176,7 +190,10 @@ class ConsoleDecision(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 
     at: datetime
     kind: str
-    """provision, disrupt, event or fault."""
+    """provision, refused, disrupt, event or fault."""
+
+    id: str = ""
+    """A row takes the place of an earlier one with the same id; empty for a row that never changes."""
 
     title: str
     """What was decided, in a few words."""
@@ -186,7 +203,7 @@ class ConsoleDecision(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     """What it adds to the bill per hour; negative where it saves."""
 
     moved: int = 0
-    """How many pods it moves."""
+    """How many pods it places, moves, or leaves without a place."""
 
     machines: tuple[str, ...] = ()
     pods: tuple[str, ...] = ()
@@ -250,6 +267,10 @@ class ConsoleDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     pool_details: dict[str, Any] = {}
     """Likewise what NodePools may buy, by name."""
 
+    costs: dict[int, CostAllocation] = {}
+    """Likewise what workloads cost, by the number of frames before the moment."""
+
+    team_label: str = DEFAULT_TEAM_LABEL
     remarks: tuple[str, ...] = ()
     """What people should know about it, a sentence or two each."""
 
@@ -259,9 +280,10 @@ class ConsoleDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 class SnapshotBuilder:
     """Makes snapshots of views of one cluster; what has not changed is the same value in the next one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, team_label: str = DEFAULT_TEAM_LABEL) -> None:
+        self._team_label = team_label
         self._machines: dict[str, tuple[object, object, ConsoleMachine]] = {}
-        self._pods: dict[str, tuple[Pod, str, ConsolePod]] = {}
+        self._pods: dict[str, tuple[Pod, tuple[str, str], ConsolePod]] = {}
 
     def build(self, view: ClusterView, catalog: Catalog) -> Snapshot:
         nodes = state_nodes(view)
@@ -274,7 +296,7 @@ class SnapshotBuilder:
         for claim in view.claims.values():
             if not claim.status.provider_id:
                 machines[claim.name] = self._machine(claim.name, claim, catalog)
-        pods = {key: self._pod(key, pod, keys) for key, pod in view.pods.items() if not is_terminal(pod)}
+        pods = {key: self._pod(pod, keys, view) for key, pod in view.pods.items() if _is_drawn(pod)}
         self._machines = {name: self._machines[name] for name in machines}
         self._pods = {key: self._pods[key] for key in pods}
         used = pool_usage(nodes)
@@ -291,21 +313,21 @@ class SnapshotBuilder:
         self._machines[name] = (item, catalog, found)
         return found
 
-    def _pod(self, key: str, pod: Pod, machines: Mapping[str, str]) -> ConsolePod:
-        known = self._pods.get(key)
-        node = machines.get(pod.spec.node_name, "")
-        if known is not None and known[0] is pod and known[1] == node:
+    def _pod(self, pod: Pod, machines: Mapping[str, str], view: ClusterView) -> ConsolePod:
+        known = self._pods.get(pod.key)
+        given = machines.get(pod.spec.node_name, ""), team_of(pod, view, self._team_label)
+        if known is not None and known[0] is pod and known[1] == given:
             return known[2]
-        found = console_pod(pod, node)
+        found = console_pod(pod, *given)
         if known is not None and known[2] == found:
             found = known[2]
-        self._pods[key] = (pod, node, found)
+        self._pods[pod.key] = (pod, given, found)
         return found
 
 
 def machine_of(node: StateNode, catalog: Catalog) -> ConsoleMachine:
     """Return a node as the page draws it."""
-    labels, (cpu, memory) = node.labels, _size(node.allocatable)
+    labels, (cpu, memory) = node.labels, cpu_and_memory(node.allocatable)
     subject, price = node.claim or node.node, price_of(node, catalog)
     assert subject is not None
     return ConsoleMachine(
@@ -318,21 +340,27 @@ def machine_of(node: StateNode, catalog: Catalog) -> ConsoleMachine:
         type=labels.get(INSTANCE_TYPE, ""),
         capacity_type=labels.get(CAPACITY_TYPE, ""),
         price=price,
-        spot_saves=_spot_saves(labels, price, catalog.find(node.pool, labels.get(INSTANCE_TYPE, ""))),
+        spot_saves=spot_saves(labels, price, catalog.find(node.pool, labels.get(INSTANCE_TYPE, ""))),
         created=subject.metadata.creation_timestamp,
         requested=_requested(node.claim),
         reason=_reason(node.claim),
         cpu=cpu,
         memory=memory,
+        gpus=gpus_of(node.allocatable),
     )
 
 
-def _spot_saves(labels: Mapping[str, str], price: float | None, kind: InstanceType | None) -> float:
+def spot_saves(labels: Mapping[str, str], price: float | None, kind: InstanceType | None) -> float:
     if price is None or kind is None or labels.get(CAPACITY_TYPE) != SPOT:
         return 0.0
     zone = labels.get(ZONE)
     full = [each.price for each in kind.offerings if each.zone == zone and each.capacity_type == ON_DEMAND]
     return round(max(min(full, default=price) - price, 0.0), 6)
+
+
+def _is_drawn(pod: Pod) -> bool:
+    """Whether a pod is on a machine or waits; that of an operator on a laptop runs without a node."""
+    return not is_terminal(pod) and (bool(pod.spec.node_name) or pod.status.phase != "Running")
 
 
 def _is_early(node: StateNode) -> bool:
@@ -345,7 +373,7 @@ def unlaunched(claim: NodeClaim) -> ConsoleMachine:
     known = {each.key: each.values for each in claim.spec.requirements if each.operator == "In"}
     named = {key: values[0] for key, values in known.items() if len(values) == 1}
     leaving = claim.metadata.deletion_timestamp is not None
-    cpu, memory = _size(parse_resources(claim.spec.resources.requests))
+    cpu, memory = cpu_and_memory(parse_resources(claim.spec.resources.requests))
     return ConsoleMachine(
         name=claim.name,
         state=DISRUPTING if leaving else LAUNCHING,
@@ -371,7 +399,7 @@ def _reason(claim: NodeClaim | None) -> str:
     return found.reason if found is not None and found.status == "True" else ""
 
 
-def _size(amounts: Resources) -> tuple[int, int]:
+def cpu_and_memory(amounts: Resources) -> tuple[int, int]:
     return amounts.get(CPU, 0), amounts.get(MEMORY, 0) // _MIB
 
 
@@ -386,9 +414,10 @@ def _state(node: StateNode) -> str:
     return READY if node.is_ready else NOT_READY
 
 
-def console_pod(pod: Pod, machine: str) -> ConsolePod:
+def console_pod(pod: Pod, machine: str, team: str = "") -> ConsolePod:
     """Return a pod as the page draws it."""
-    cpu, memory = _size(pod_requests(pod))
+    wanted = pod_requests(pod)
+    cpu, memory = cpu_and_memory(wanted)
     if pod.metadata.deletion_timestamp is not None:
         state = "leaving"
     elif not machine:
@@ -400,20 +429,11 @@ def console_pod(pod: Pod, machine: str) -> ConsolePod:
         machine=machine,
         state=state,
         daemon=is_owned_by_daemonset(pod),
+        team=team,
         cpu=cpu,
         memory=memory,
+        gpus=gpus_of(wanted),
     )
-
-
-def workload_of(pod: Pod) -> str:
-    """Return the workload that a pod belongs to: of a ReplicaSet the Deployment, by its name."""
-    for owner in pod.metadata.owner_references:
-        if owner.controller:
-            mark = pod.metadata.labels.get(_TEMPLATE_HASH, "")
-            # https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#pod-template-hash-label
-            name = owner.name.removesuffix(f"-{mark}") if owner.kind == "ReplicaSet" and mark else owner.name
-            return f"{pod.namespace}/{name}"
-    return pod.key
 
 
 def console_pool(pool: NodePool, used: Resources) -> ConsolePool:
@@ -448,6 +468,33 @@ def frame_between(before: Snapshot, after: Snapshot, at: datetime, *, title: str
     return Frame(at=at, bill=after.bill, gone=gone, title=title, **changed)
 
 
+def snapshot_at(document: ConsoleDocument, at: datetime | None) -> Snapshot:
+    """Return the cluster of a document at a moment; without one, at its last."""
+    fields = {name: dict(getattr(document.snapshot, name)) for name in ("machines", "pods", "pools")}
+    for frame in document.frames:
+        if at is not None and frame.at > at:
+            break
+        for name, objects in fields.items():
+            for lost in frame.gone.get(name, ()):
+                objects.pop(lost, None)
+            objects.update(getattr(frame, name))
+    return Snapshot(**fields)
+
+
+def console_costs(snapshot: Snapshot, team_label: str) -> CostAllocation:
+    """Return what the workloads of a snapshot cost."""
+    nodes = {
+        name: CostNode(each.price, each.cpu, each.memory, each.gpus)
+        for name, each in snapshot.machines.items()
+        if each.state != LAUNCHING  # there is no machine yet
+    }
+    pods = (
+        CostPod(each.machine, each.workload, each.team, each.cpu, each.memory, each.gpus, each.daemon)
+        for each in snapshot.pods.values()
+    )
+    return allocate_costs(nodes, pods, team_label=team_label)
+
+
 def plan_summary(decision: DisruptionDecision, snapshot: Snapshot, at: datetime) -> PlanSummary:
     """Return what disruption says of a cluster, as the page shows it."""
     hourly, bound = snapshot.bill.hourly, decision.bound
@@ -471,199 +518,6 @@ def plan_summary(decision: DisruptionDecision, snapshot: Snapshot, at: datetime)
         ),
         kept={each.node: each.message for each in decision.kept},
     )
-
-
-def planned_frames(
-    data: Mapping[str, Any], snapshot: Snapshot, catalog: Catalog, at: datetime
-) -> tuple[list[Frame], list[ConsoleDecision]]:
-    """
-    Return a plan as frames after a snapshot: with what it launches, then with what it disrupts.
-
-    `data` is the JSON of the public contract of ``karpenter plan``. Pods that only the plan names are made
-    up from it, so that a saved plan can be drawn without its cluster.
-    """
-    drawn = _PlanDrawer(snapshot, catalog, at)
-    for node in data.get("newNodes", ()):
-        drawn.launch(node)
-    for node in data.get("existingNodes", ()):
-        drawn.place(node["name"], node["pods"])
-    drawn.refuse(data.get("unscheduled", ()))
-    drawn.cut("after this plan")
-    for command in data.get("commands", ()):
-        drawn.command(command)
-    drawn.cut("after its disruption")
-    return drawn.frames, drawn.decisions
-
-
-def plan_document(
-    data: Mapping[str, Any],
-    snapshot: Snapshot,
-    catalog: Catalog,
-    at: datetime,
-    *,
-    title: str,
-    disruption: DisruptionDecision | None = None,
-) -> ConsoleDocument:
-    """Return the document of a plan: the cluster as it is, and as it will be."""
-    frames, decisions = planned_frames(data, snapshot, catalog, at)
-    now = PlanSummary(at=at, hourly=snapshot.bill.hourly, bound=snapshot.bill.hourly or None)
-    if disruption is not None:
-        now = plan_summary(disruption, snapshot, at)
-    cost = data.get("cost", {})
-    least = cost.get("lowerBound", 0.0)
-    known = least > 0 or not data.get("newNodes")
-    summary = msgspec.structs.replace(
-        now,
-        hourly=round(now.hourly + cost.get("hourly", 0.0), 6),
-        bound=round((now.bound or now.hourly) + least, 6) if known else None,
-    )
-    return ConsoleDocument(
-        mode="plan",
-        title=title,
-        at=at,
-        snapshot=snapshot,
-        frames=tuple(frames),
-        decisions=tuple(decisions),
-        plans=(summary,),
-        remarks=tuple(map(str, data.get("notes", ()))),
-    )
-
-
-class _PlanDrawer:
-    def __init__(self, snapshot: Snapshot, catalog: Catalog, at: datetime) -> None:
-        self._before = snapshot
-        self._machines, self._pods = dict(snapshot.machines), dict(snapshot.pods)
-        self._keys = {each.node: key for key, each in snapshot.machines.items()}
-        self._catalog, self._at = catalog, at
-        self.frames: list[Frame] = []
-        self.decisions: list[ConsoleDecision] = []
-
-    def cut(self, title: str) -> None:
-        """End a frame here, if anything changed."""
-        after = Snapshot(machines=dict(self._machines), pods=dict(self._pods), pools=self._before.pools)
-        frame = frame_between(self._before, after, self._at, title=title)
-        if not frame.is_empty:
-            self.frames.append(frame)
-            self._before = after
-
-    def launch(self, node: Mapping[str, Any], *, told: bool = True) -> None:
-        """Draw a new machine with its pods."""
-        machine = self._machine(node)
-        self._machines[machine.name] = machine
-        requests = parse_resources(node.get("requests", {}))
-        self._move(node["pods"], machine.name, requests)
-        if told:
-            self._decided(
-                "provision",
-                f"launch {machine.type} in {machine.zone} ({machine.capacity_type})",
-                f"{_counted(len(node['pods']), 'pod')} of NodePool {machine.pool}",
-                hourly=machine.price or 0.0,
-                machines=(machine.name,),
-                pods=tuple(node["pods"]),
-            )
-
-    def place(self, node: str, pods: Iterable[str]) -> None:
-        """Draw pods that go to a node that is there."""
-        names, key = tuple(pods), self._keys.get(node, node)
-        self._move(names, key, {})
-        self._decided(
-            "provision", f"place {_counted(len(names), 'pod')} on node {node}", machines=(key,), pods=names
-        )
-
-    def refuse(self, refusals: Iterable[Mapping[str, Any]]) -> None:
-        for each in refusals:
-            pod = self._pods.get(each["pod"])
-            if pod is None:
-                self._pods[each["pod"]] = self._made_up(each["pod"], "", (0, 0))
-            self._decided("provision", f"no place for {each['pod']}", each["message"], pods=(each["pod"],))
-
-    def command(self, command: Mapping[str, Any]) -> None:
-        for name in command["candidates"]:
-            self._machines.pop(self._keys.get(name, name), None)
-        for node in command["replacements"]:
-            self.launch(node, told=False)
-        for pod, node in command["moves"].items():
-            self._move((pod,), self._keys.get(node, node), {})
-        for key, pod in list(self._pods.items()):
-            if pod.machine and pod.machine not in self._machines:
-                if pod.daemon:
-                    del self._pods[key]
-                else:
-                    self._pods[key] = msgspec.structs.replace(pod, machine="", state="waiting")
-        self._decided(**command_row(command))
-
-    def _decided(self, kind: str, title: str, because: str = "", **facts: Any) -> None:
-        self.decisions.append(ConsoleDecision(at=self._at, kind=kind, title=title, because=because, **facts))
-
-    def _machine(self, node: Mapping[str, Any]) -> ConsoleMachine:
-        bought, pool = node["offering"], node["nodePool"]
-        kind = self._catalog.find(pool, bought["instanceType"])
-        room = kind.allocatable if kind is not None else parse_resources(node.get("requests", {}))
-        cpu, memory = _size(room)
-        return ConsoleMachine(
-            name=node["name"],
-            state=PLANNED,
-            pool=pool,
-            zone=bought["zone"],
-            type=bought["instanceType"],
-            capacity_type=bought["capacityType"],
-            price=bought["price"],
-            spot_saves=_spot_saves(
-                {ZONE: bought["zone"], CAPACITY_TYPE: bought["capacityType"]}, bought["price"], kind
-            ),
-            cpu=cpu,
-            memory=memory,
-        )
-
-    def _move(self, pods: Iterable[str], machine: str, requests: Resources) -> None:
-        names = tuple(pods)
-        cpu, memory = _size(requests)
-        size = (cpu // max(len(names), 1), memory // max(len(names), 1))
-        for key in names:
-            pod = self._pods.get(key)
-            if pod is None:
-                self._pods[key] = self._made_up(key, machine, size)
-            else:
-                state = "starting" if pod.state == "waiting" else pod.state
-                self._pods[key] = msgspec.structs.replace(pod, machine=machine, state=state)
-
-    @staticmethod
-    def _made_up(key: str, machine: str, size: tuple[int, int]) -> ConsolePod:
-        stem, dash, number = key.rpartition("-")
-        workload = stem if dash and number.isalnum() else key
-        state = "starting" if machine else "waiting"
-        return ConsolePod(workload=workload, machine=machine, state=state, cpu=size[0], memory=size[1])
-
-
-def command_row(command: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of the timeline for a command, of a plan or of a flight record."""
-    names = command["candidates"]
-    new = command["replacements"]
-    before = command.get("hourlyBefore", command.get("hourly_before", 0.0))
-    after = command.get("hourlyAfter", command.get("hourly_after", 0.0))
-    verb = "replace" if new else "delete"
-    title = f"{verb} {_counted(len(names), 'machine')}" + (f" with {len(new)}" if new else "")
-    return {
-        "kind": "disrupt",
-        "title": title,
-        "because": str(command["reason"]),
-        "hourly": round(after - before, 6),
-        "moved": command.get("podsMoved", command.get("pods_moved", 0)),
-        "machines": tuple(names),
-        "details": tuple(_bought(new)),
-    }
-
-
-def _bought(nodes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    for node in nodes:
-        found = node.get("offering") or node.get("purchase") or {}
-        kind = found.get("instanceType", found.get("instance_type", ""))
-        way = found.get("capacityType", found.get("capacity_type", ""))
-        yield f"launch {kind} in {found.get('zone', '')} ({way}), ${found.get('price', 0.0):.4f} an hour"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def encode(document: msgspec.Struct) -> bytes:

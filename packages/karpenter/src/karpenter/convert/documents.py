@@ -14,6 +14,7 @@ import msgspec
 
 from karpenter.api.kinds import KINDS
 from karpenter.api.meta import name_of
+from karpenter.api.validation.documents import unknown_kind
 from karpenter.api.validation.objects import check_object
 from karpenter.convert.cdk import convert_props, is_props
 from karpenter.convert.findings import (
@@ -134,6 +135,11 @@ class _Conversion:
             item.outcome = _alone(item.pool)
 
     def _other(self, plain: Plain) -> ConversionOutcome | None:
+        unknown = unknown_kind(str(plain.get("apiVersion")), str(plain.get("kind")))
+        if unknown is not None:
+            findings = Findings()
+            findings.error("UnknownKind", unknown)
+            return ConversionOutcome(findings=tuple(findings.found))
         if is_props(plain):
             return convert_props(plain, self._options, profile=self._profile)
         for converter in (convert_values, convert_settings, convert_metrics, convert_workload):

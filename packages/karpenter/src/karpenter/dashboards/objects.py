@@ -21,9 +21,6 @@ from karpenter.dashboards.boards import DASHBOARDS
 if TYPE_CHECKING:
     from karpenter.dashboards.grafana import Dashboard
 
-RUNBOOKS: Final = "docs/guides/runbooks.md"
-"""Where the runbooks are, unless told otherwise."""
-
 # A queue that SQS answered for has a time of its last answer; before the first message this stands for it.
 _LAST_MESSAGE: Final = (
     "max(karpenter_interruption_last_message_timestamp_seconds"
@@ -56,18 +53,17 @@ class AlertRule(msgspec.Struct, frozen=True, kw_only=True):
         both = f" and on () ({self.only_if})" if self.only_if else ""
         return f"{self.value} {self.limit}{both}"
 
-    def rule(self, runbooks: str = RUNBOOKS) -> dict[str, Any]:
+    def rule(self, runbooks: str = "") -> dict[str, Any]:
         """Return the rule as Prometheus reads it; `runbooks` is the page that anchors are added to."""
+        annotations = {"summary": self.summary, "description": self.description}
+        if runbooks:
+            annotations["runbook_url"] = f"{runbooks}#{self.anchor}"
         return {
             "alert": self.name,
             "expr": self.expr,
             "for": self.lasting,
             "labels": {"severity": self.severity},
-            "annotations": {
-                "summary": self.summary,
-                "description": self.description,
-                "runbook_url": f"{runbooks}#{self.anchor}",
-            },
+            "annotations": annotations,
         }
 
 
@@ -196,7 +192,7 @@ ALERTS: Final = (
 )
 
 
-def groups(runbooks: str = RUNBOOKS) -> dict[str, Any]:
+def groups(runbooks: str = "") -> dict[str, Any]:
     """Return the rules as a file that Prometheus reads."""
     return {"groups": [{"name": "karpenter", "rules": [each.rule(runbooks) for each in ALERTS]}]}
 
@@ -216,7 +212,8 @@ class MonitoringPlace(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     """More labels for the ServiceMonitor and the PrometheusRule, by which a Prometheus selects them."""
 
-    runbooks: str = RUNBOOKS
+    runbooks: str = ""
+    """The page of runbooks that alerts name; empty where none is published."""
 
 
 def dashboard_text(dashboard: Dashboard) -> str:

@@ -9,6 +9,7 @@ are answered from whatever source knows: the running Deployment, a chart, or Ter
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -26,6 +27,10 @@ SPOT_ROLE: Final = "AWSServiceRoleForEC2Spot"
 
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 _CONTROLLER: Final = "karpenter"
+_DISCOVERY: Final = "karpenter.sh/discovery"
+# us-west-2a lies in us-west-2, and so does the local zone us-west-2-lax-1a.
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-regions-availability-zones.html
+_REGION: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d+")
 
 
 class HelmChart(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,6 +158,16 @@ class EventRuleFacts(msgspec.Struct, frozen=True, kw_only=True):
     """ARNs."""
 
 
+class QuotaFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A quota of vCPUs, and how much of it is used."""
+
+    code: str
+    name: str
+    limit: float
+    used: int = 0
+    """vCPUs of the instances that run, of all that count against it."""
+
+
 class AwsFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What an account holds; None where it was not read."""
 
@@ -175,6 +190,8 @@ class AwsFacts(msgspec.Struct, frozen=True, kw_only=True):
     fargate: tuple[FargateSelector, ...] | None = None
     queues: dict[str, QueueFacts | None] | None = None
     event_rules: tuple[EventRuleFacts, ...] | None = None
+    quotas: tuple[QuotaFacts, ...] | None = None
+    """Those of vCPUs, in the region of the cluster."""
 
     def role(self, name: str) -> RoleFacts | None:
         """Return a role by its name or its ARN; None where it does not exist, or is not known."""
@@ -226,6 +243,9 @@ class DoctorFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is known."""
 
     objects: tuple[Document, ...] | None = None
+    now: datetime | None = None
+    """When a live cluster was read."""
+
     live: bool = False
     """Whether `objects` are all there are in a cluster, rather than some manifests."""
 
@@ -445,9 +465,28 @@ def queue_name(facts: DoctorFacts) -> str:
 
 
 def cluster_name(facts: DoctorFacts) -> str:
-    """Return the name of the cluster, as asked for or as the operator is told."""
+    """Return the name of the cluster: as asked for, as the operator is told, or as all classes select by."""
     operator = operator_of(facts)
-    return facts.cluster or (operator.cluster_name if operator is not None else "")
+    stated = facts.cluster or (operator.cluster_name if operator is not None else "")
+    if stated:
+        return stated
+    tags = {
+        str(mapping_at(term, "tags").get(_DISCOVERY, ""))
+        for each in facts.classes()
+        for term in list_at(each.plain, "spec.subnetSelectorTerms")
+    }
+    return tags.pop() if len(tags) == 1 else ""
+
+
+def region_of_cluster(facts: DoctorFacts) -> str:
+    """Return the region that the instances of a cluster are in; empty if there are none, or in several."""
+    zones = {
+        str(at(each.plain, "spec.providerID", "")).removeprefix("aws:///").partition("/")[0]
+        for each in facts.of_kind("Node")
+        if str(at(each.plain, "spec.providerID", "")).startswith("aws://")
+    }
+    regions = {found[0] for zone in zones if (found := _REGION.match(zone)) is not None}
+    return regions.pop() if len(regions) == 1 else ""
 
 
 def role_name(arn: str) -> str:

@@ -10,12 +10,12 @@ operator's pods are read, too. Nothing is changed.
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from karpenter.api.manifests import Document, documents_or_refusals, read_documents
 from karpenter.api.meta import InvalidObject
+from karpenter.base.files import unzip_bounded
 from karpenter.doctor.facts import (
     HelmChart,
     LogText,
@@ -309,12 +309,16 @@ def _without_managed(plain: Plain) -> Plain:
     return {**plain, "metadata": meta}
 
 
+# A Secret holds 1 MiB: https://kubernetes.io/docs/concepts/configuration/secret/
+_LARGEST_RELEASE: Final = 64 * 1024**2
+
+
 def release_of(secret: Plain) -> HelmChart | None:
     """Return the release that a secret of Helm describes; None where it is not the one that is deployed."""
     # base64 of Kubernetes around base64 of Helm around gzip: https://helm.sh/docs/topics/advanced/#storage-backends
     try:
         packed = base64.b64decode(base64.b64decode(str(mapping_at(secret, "data").get("release", ""))))
-        found: Any = json.loads(gzip.decompress(packed))
+        found: Any = json.loads(unzip_bounded(packed, _LARGEST_RELEASE))
     except (ValueError, OSError, EOFError):
         return None
     if at(found, "info.status") != "deployed":

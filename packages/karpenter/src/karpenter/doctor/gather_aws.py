@@ -8,6 +8,7 @@ the others go on. Only reads are made (Describe, Get, List).
 from __future__ import annotations
 
 import json
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -15,6 +16,7 @@ import msgspec
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.parsers import ResponseParserError
 
+from karpenter.api.labels import ON_DEMAND, SPOT
 from karpenter.doctor.facts import (
     SPOT_ROLE,
     AccessEntryFacts,
@@ -26,6 +28,7 @@ from karpenter.doctor.facts import (
     PodIdentityFacts,
     PolicyText,
     QueueFacts,
+    QuotaFacts,
     RoleFacts,
     SecurityGroupFacts,
     SubnetFacts,
@@ -35,6 +38,7 @@ from karpenter.doctor.facts import (
     queue_name,
     role_name,
 )
+from karpenter.doctor.quotas import QUOTAS, quota_code, vcpus_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -60,7 +64,7 @@ class AccountReader:
 
     def __init__(self, client: Callable[[str], Any], *, region: str, cluster: str) -> None:
         self._clients = {
-            name: client(name) for name in ("ec2", "eks", "events", "iam", "sqs")
+            name: client(name) for name in ("ec2", "eks", "events", "iam", "service-quotas", "sqs")
         }  # made here, because making them in threads is not safe
         self._region, self._cluster = region, cluster
         self.unread: dict[str, str] = {}
@@ -80,6 +84,7 @@ class AccountReader:
                 "access_entries": self._entries,
                 "addons": self._addons,
                 "fargate": self._fargate,
+                "quotas": self._quotas,
                 "instance_profiles": lambda: self._profiles(facts),
             }
         )
@@ -225,6 +230,24 @@ class AccountReader:
             )["fargateProfile"].get("selectors", ())
         )
 
+    def _quotas(self) -> tuple[QuotaFacts, ...]:
+        """Return the quotas of vCPUs, with what runs in this region."""
+        listed = self._every("service-quotas", "list_service_quotas", "Quotas", ServiceCode="ec2")
+        known = {each.code for each in QUOTAS}
+        found = {each["QuotaCode"]: each for each in listed if each["QuotaCode"] in known}
+        used = Counter[str]()
+        running = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+        for reservation in self._every("ec2", "describe_instances", "Reservations", Filters=running):
+            for each in reservation["Instances"]:
+                bought = each.get("InstanceLifecycle") or ON_DEMAND
+                if bought not in {SPOT, ON_DEMAND}:
+                    continue  # a capacity block has a quota of its own
+                used[quota_code(each["InstanceType"], bought)] += _vcpus(each)
+        return tuple(
+            QuotaFacts(code=code, name=each["QuotaName"], limit=float(each["Value"]), used=used[code])
+            for code, each in sorted(found.items())
+        )
+
     def _profiles(self, facts: DoctorFacts) -> dict[str, tuple[str, ...] | None]:
         names = {str(at(each.plain, "spec.instanceProfile", "")) for each in facts.classes()} - {""}
         found: dict[str, tuple[str, ...] | None] = {}
@@ -287,6 +310,12 @@ class AccountReader:
             for name in self._call("events", "list_rule_names_by_target", TargetArn=arn).get("RuleNames", ())
             for told in [self._call("events", "describe_rule", Name=name)]
         )
+
+
+def _vcpus(instance: dict[str, Any]) -> int:
+    options = instance.get("CpuOptions") or {}
+    stated = int(options.get("CoreCount", 0)) * int(options.get("ThreadsPerCore", 1))
+    return stated or vcpus_of(instance["InstanceType"])
 
 
 def _reason(error: Exception) -> str:

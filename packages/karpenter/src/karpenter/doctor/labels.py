@@ -85,9 +85,14 @@ def zones_in(region: str) -> frozenset[str]:
 
 def some_type_meets(requirements: list[dict[str, Any]]) -> bool:
     """Return whether any instance type meets all requirements that are about types."""
+    return next(matching_labels(requirements), None) is not None
+
+
+def matching_labels(requirements: list[dict[str, Any]]) -> Iterator[dict[str, tuple[str, ...]]]:
+    """Yield the labels of the instance types that meet all requirements that are about types."""
     known = _about_types()
     mine = [each for each in requirements if str(each.get("key")) in known]
-    return any(all(_meets(labels, each) for each in mine) for labels in type_table())
+    yield from (labels for labels in type_table() if all(_meets(labels, each) for each in mine))
 
 
 def _about_types() -> frozenset[str]:

@@ -6,6 +6,7 @@ What a cluster would refuse outright is found by the rules of ``karpenter valida
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import ZONE
@@ -14,6 +15,7 @@ from karpenter.cloud.catalogs.ec2.data import region_of_zone
 from karpenter.doctor.facts import (
     DoctorFacts,
     KindDenied,
+    Plain,
     at,
     list_at,
     mapping_at,
@@ -152,10 +154,41 @@ def _pinned(facts: DoctorFacts) -> Iterator[Symptom]:
 
 def _not_ready(facts: DoctorFacts) -> Iterator[Symptom]:
     for each in (*facts.pools(), *facts.classes()):
-        for condition in list_at(each.plain, "status.conditions"):
-            if condition.get("status") == "False" and condition.get("type") != "NodeRegistrationHealthy":
-                message = f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
-                yield on(each, message or "is not ready", field=f"status.conditions[{condition.get('type')}]")
+        conditions = [
+            condition
+            for condition in list_at(each.plain, "status.conditions")
+            if condition.get("status") in {"False", "Unknown"}
+            and condition.get("type") != "NodeRegistrationHealthy"
+        ]
+        parts = [condition for condition in conditions if condition.get("type") != "Ready"]
+        # Ready follows from the others: it is as bad as they are.
+        begins = all(_begins(condition, facts.now) for condition in parts or conditions)
+        for condition in conditions:
+            message = f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
+            young = begins or _begins(condition, facts.now)
+            yield on(
+                each,
+                (message or "is not ready") + (", for less than a minute" if young else ""),
+                field=f"status.conditions[{condition.get('type')}]",
+                fix="look again in a minute: the operator is about to find out" if young else "",
+                severity=INFO if young else "",
+            )
+
+
+def _begins(condition: Plain, now: datetime | None) -> bool:
+    """Whether it is not known yet how a part is, because the object has only just been written."""
+    unknown = condition.get("status") == "Unknown" or condition.get("reason") in _NOT_KNOWN_YET
+    try:
+        since = datetime.fromisoformat(str(condition.get("lastTransitionTime")))
+        return unknown and now is not None and now - since < _YOUNG
+    except (TypeError, ValueError):  # of no form that says when
+        return False
+
+
+_NOT_KNOWN_YET: Final = frozenset({"NodeClassReadinessUnknown", "DependenciesNotReady", "NodeClassNotFound"})
+"""Reasons of False that only say that something else is not known."""
+
+_YOUNG: Final = timedelta(minutes=1)
 
 
 RULES: Final = (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.doctor import identity, installation, logs, network, nodepools, terraform, workloads
+from karpenter.doctor import identity, installation, logs, network, nodepools, quotas, terraform, workloads
 from karpenter.doctor.facts import DoctorFacts, KindDenied, operator_of
 from karpenter.doctor.rule import SEVERITIES, DoctorFinding, DoctorRule
 
@@ -25,6 +25,7 @@ TOPICS: Final[tuple[tuple[str, tuple[DoctorRule, ...]], ...]] = (
     ("Network and interruptions", network.RULES),
     ("IAM policies", identity.POLICY_RULES),
     ("NodePools and node classes", nodepools.RULES),
+    ("Quotas", quotas.RULES),
     ("Workloads", workloads.RULES),
     ("Terraform", terraform.RULES),
     ("Logs", logs.RULES),

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
 IN_CLUSTER: Final = (AwsAuthMapping, KubernetesObject, HelmRelease)
 LEADS_WITHIN: Final = 300.0
+READY_WITHIN: Final = 120.0
 STACK_WITHIN: Final = 300.0
 _LOOK: Final = 2.0
 _PATIENCE: Final = 75.0
@@ -174,6 +175,12 @@ class Installer:
                     yield event
             else:
                 yield await self._settle(step, each)
+        if step.phase == "post-install" and self._leads_within:
+            bodies = [each.body for each in rest if isinstance(each, KubernetesObject)]
+            # An EC2NodeClass first: a NodePool waits for its class.
+            bodies.sort(key=lambda body: str(body["kind"]))
+            async for said in self._cluster.ready(bodies, within=min(READY_WITHIN, self._leads_within)):
+                yield StepWaits(step=step, said=said)
 
     async def _settle(self, step: InstallationStep, resource: InstallationResource) -> ResourceDone:
         deadline = self._clock.monotonic() + _PATIENCE

@@ -267,7 +267,7 @@ class ClusterApi:
         deadline = self._clock.monotonic() + within
         told = ""
         while True:
-            holder = await self._leader(release.namespace, since)
+            holder = await self.leader(release.namespace, since)
             if holder:
                 yield f"{holder} leads"
                 return
@@ -278,7 +278,31 @@ class ClusterApi:
             if self._clock.monotonic() >= deadline:
                 raise InstallationError(
                     f"no replica of the operator leads after {within:g} s: {state}",
-                    hint=f"kubectl -n {release.namespace} logs deployment/{release.name}",
+                    hint=await self._look_at(release),
+                )
+            await asyncio.sleep(_EARLY_ENOUGH)
+
+    async def ready(self, bodies: Sequence[Json], *, within: float) -> AsyncIterator[str]:
+        """
+        Wait until objects are Ready, and yield what is waited for when that changes.
+
+        Raises:
+            InstallationError: one is not in time; the message has its conditions.
+        """
+        deadline = self._clock.monotonic() + within
+        told = ""
+        while True:
+            states = [_not_ready(each, await self.find(each)) for each in bodies]
+            state = "; ".join(filter(None, states))
+            if not state:
+                yield f"{' and '.join(map(_title, bodies))} are Ready"
+                return
+            if state != told:
+                told = state
+                yield state
+            if self._clock.monotonic() >= deadline:
+                raise InstallationError(
+                    f"after {within:g} s: {state}", hint="karpenter doctor says what helps"
                 )
             await asyncio.sleep(_EARLY_ENOUGH)
 
@@ -289,15 +313,13 @@ class ClusterApi:
         Raises:
             InstallationError: one still runs.
         """
-        bodies = [each for each in release.objects if each["kind"] == "Deployment"]
-        selector = bodies[0]["spec"]["selector"]["matchLabels"]
-        labels = ",".join(f"{key}={value}" for key, value in selector.items())
+        labels = _selector(release)
         deadline = self._clock.monotonic() + within
         while True:
             pods = await self.every("v1", "Pod", labels=labels)
             # One that is killed leaves its lease as it is; no other replica may take it before it ends.
             since = self._clock.now() - timedelta(seconds=_LEASE_SECONDS)
-            holder = await self._leader(release.namespace, since)
+            holder = await self.leader(release.namespace, since)
             if not pods and not holder:
                 return
             if self._clock.monotonic() >= deadline:
@@ -305,7 +327,7 @@ class ClusterApi:
                 raise InstallationError(f"the operator still runs after {within:g} s: {left}")
             await asyncio.sleep(_EARLY_ENOUGH / 4)
 
-    async def _leader(self, namespace: str, since: datetime) -> str:
+    async def leader(self, namespace: str, since: datetime) -> str:
         try:
             lease = await self.client.get(LEASES, LEASE, namespace=namespace)
         except NotFound:
@@ -323,11 +345,18 @@ class ClusterApi:
             return "there is no Deployment"
         ready = (live.get("status") or {}).get("readyReplicas") or 0
         wanted = live["spec"].get("replicas", 1)
-        selector = live["spec"]["selector"]["matchLabels"]
-        labels = ",".join(f"{key}={value}" for key, value in selector.items())
-        reasons = {reason for pod in await self.every("v1", "Pod", labels=labels) for reason in _waits(pod)}
+        pods = await self.every("v1", "Pod", labels=_selector(release))
+        reasons = {reason for pod in pods for reason in _waits(pod)}
         said = f": {'; '.join(sorted(reasons))}" if reasons else ""
         return f"{ready} of {wanted} replicas are ready{said}"
+
+    async def _look_at(self, release: HelmRelease) -> str:
+        """Return the command that shows why the operator's pods do not work."""
+        selector = f"-n {release.namespace} -l {_selector(release)}"
+        pods = await self.every("v1", "Pod", labels=_selector(release))
+        if any(_has_run(each) for each in pods):
+            return f"kubectl logs {selector} --prefix --tail=-1"
+        return f"kubectl describe pods {selector}" if pods else f"kubectl describe replicasets {selector}"
 
     async def _release(self, release: HelmRelease) -> ResourceState:
         differences: list[str] = []
@@ -462,6 +491,40 @@ def _different(planned: Any, live: Any, path: str) -> Iterator[str]:
 
 def _bodies(release: HelmRelease) -> list[dict[str, Any]]:
     return [managed(each, name=release.name, namespace=release.namespace) for each in release.objects]
+
+
+def _selector(release: HelmRelease) -> str:
+    """Return the labels of the operator's pods, as kubectl takes them."""
+    [deployment] = [each for each in release.objects if each["kind"] == "Deployment"]
+    return ",".join(f"{key}={value}" for key, value in deployment["spec"]["selector"]["matchLabels"].items())
+
+
+def _title(body: Json) -> str:
+    return f"{body['kind']} {body['metadata']['name']}"
+
+
+def _not_ready(body: Json, live: Json | None) -> str:
+    """Say why an object is not Ready; empty if it is."""
+    conditions = ((live or {}).get("status") or {}).get("conditions") or ()
+    if any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions):
+        return ""
+    others = [each for each in conditions if each.get("type") not in {"Ready", "NodeRegistrationHealthy"}]
+    reasons = [
+        ": ".join(filter(None, (each.get("reason", ""), each.get("message", ""))))
+        for each in others
+        if each.get("status") != "True"
+    ]
+    # What waits for something else says less than what it waits for.
+    first = [each for each in reasons if not each.startswith(_FOLLOWS)] or reasons
+    return f"{_title(body)} is not Ready" + (f" ({'; '.join(dict.fromkeys(first))})" if first else "")
+
+
+_FOLLOWS: Final = ("DependenciesNotReady", "AwaitingReconciliation")
+
+
+def _has_run(pod: Json) -> bool:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return any(each.get("restartCount") or "waiting" not in (each.get("state") or {}) for each in statuses)
 
 
 def _waits(pod: Json) -> Iterator[str]:

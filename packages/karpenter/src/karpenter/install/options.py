@@ -25,32 +25,14 @@ Identity = Literal["irsa", "pod-identity"]
 Auth = Literal["access-entry", "aws-auth"]
 
 
-class ChartSource(msgspec.Struct, frozen=True, kw_only=True):
-    """What is installed where nothing else is asked for."""
+VERSION: Final = __version__
+"""Of the chart and of the image, where no other is asked for."""
 
-    version: str
-    chart_version: str
-    previous: tuple[str, str]
-    """Chart and application, the ones before."""
+PREVIOUS: Final = (__version__, __version__)
+"""Chart and image, the ones before: nothing was released before."""
 
-    repository: str
-    tool_version: str = ""
-    """What the default EC2NodeClass says of the tool that made it."""
-
-
-CHARTS: Final[dict[Naming, ChartSource]] = {
-    "karpenter": ChartSource(
-        version=__version__, chart_version=__version__, previous=(__version__, __version__), repository=""
-    ),
-    # What the tutorial of eksdemo v0.16.0 shows.
-    "eksdemo": ChartSource(
-        version="1.0.0",
-        chart_version="1.0.0",
-        previous=("1.0.0", "1.0.0"),
-        repository="oci://public.ecr.aws/karpenter/karpenter",
-        tool_version="v0.16.0",
-    ),
-}
+EKSDEMO: Final = "v0.16.0"
+"""The tool whose tutorial `--naming eksdemo` follows, as its default EC2NodeClass says."""
 
 
 class InstallationError(ValueError):

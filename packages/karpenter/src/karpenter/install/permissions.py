@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.cloud.aws.errors import AccessDenied, NoCredentials
+from karpenter.install.preflight import operator_image
 from karpenter.install.resources import (
     Ec2Tags,
     EksAccessEntry,
@@ -126,6 +127,8 @@ def _needed(plan: InstallationPlan, *, changes: bool) -> Iterator[str]:
     if any(step.stack for step in plan.steps):
         yield from STACKS
         yield from STACK_CHANGES if changes else ()
+    if ".dkr.ecr." in operator_image(plan):
+        yield "ecr:DescribeImages"
     for resource in plan.resources:
         needed = ACTIONS.get(type(resource))
         if needed is None:

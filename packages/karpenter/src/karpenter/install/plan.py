@@ -23,10 +23,10 @@ from karpenter.cloud.aws.policy import PolicyScope, policies
 from karpenter.install import documents
 from karpenter.install.documents import EVENTS, EVENTS_OF_1_0, ROLE_ANNOTATION
 from karpenter.install.options import (
-    CHARTS,
     DISCOVERY,
+    EKSDEMO,
     NAMESPACES_OF_KUBERNETES,
-    ChartSource,
+    VERSION,
     InstallationError,
     InstallationFacts,
     InstallationNames,
@@ -76,7 +76,6 @@ class InstallationPlan(msgspec.Struct, frozen=True, kw_only=True):
     options: InstallationOptions
     facts: InstallationFacts
     names: InstallationNames
-    chart: ChartSource
     steps: tuple[InstallationStep, ...]
 
     @property
@@ -110,7 +109,6 @@ class _Planner:
         self._options = options
         self._facts = facts
         self._names = names_of(options)
-        self._chart = CHARTS[options.naming]
         self._eksdemo = options.naming == "eksdemo"
         self._node_role = self._iam(f"role/{self._names.node_role}")
         self._controller_role = self._iam(f"role/{self._names.controller_role}")
@@ -136,7 +134,6 @@ class _Planner:
             options=self._options,
             facts=self._facts,
             names=self._names,
-            chart=self._chart,
             steps=tuple(steps),
         )
 
@@ -295,8 +292,8 @@ class _Planner:
         names, options = self._names, self._options
         stated = _over(self.values(), *options.values)
         merged = values_of([stated], list(options.sets))
-        chart_version = options.chart_version or self._chart.chart_version
-        app_version = options.version or self._chart.version
+        chart_version = options.chart_version or VERSION
+        app_version = options.version or VERSION
         objects = manifests(
             Release(
                 namespace=names.namespace,
@@ -347,7 +344,7 @@ class _Planner:
         if self._eksdemo:
             found["replicas"] = options.replicas or 1
             found["controller"] = {
-                "image": {"tag": options.version or self._chart.version},
+                "image": {"tag": options.version or VERSION},
                 "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
             }
         else:
@@ -374,7 +371,7 @@ class _Planner:
             if self._eksdemo
             else by_discovery,
             security_groups={"aws:eks:cluster-name": self._facts.cluster} if self._eksdemo else by_discovery,
-            tags={"eksdemo.io/version": self._chart.tool_version} if self._eksdemo else {},
+            tags={"eksdemo.io/version": EKSDEMO} if self._eksdemo else {},
             images=images,
         )
         pool = documents.default_nodepool(

@@ -17,6 +17,7 @@ import msgspec
 import yaml
 
 from karpenter.api.manifests import render_documents
+from karpenter.base.files import unzip_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -126,10 +127,16 @@ def _packed(payload: dict[str, Any]) -> str:
     return base64.b64encode(packed).decode()
 
 
+# A Secret holds 1 MiB: https://kubernetes.io/docs/concepts/configuration/secret/
+_LARGEST: Final = 64 * 1024**2
+
+
 def _unpacked(text: str) -> dict[str, Any]:
     packed = base64.b64decode(base64.b64decode(text))
     # Helm 2 did not compress; https://github.com/helm/helm/blob/main/pkg/storage/driver/util.go
-    found: dict[str, Any] = json.loads(gzip.decompress(packed) if packed[:2] == b"\x1f\x8b" else packed)
+    found: dict[str, Any] = json.loads(
+        unzip_bounded(packed, _LARGEST) if packed[:2] == b"\x1f\x8b" else packed
+    )
     return found
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 80
 CHARTS: Final = "charts"
+BUILT_IN: Final = "built in"
 _INDENT: Final = 6
 _STATE: Final = 13
 _BARE: Final = re.compile(r"[A-Za-z_/][\w./@:*-]*")
@@ -205,9 +206,12 @@ class InstallationLog:
 class EksdemoLog:
     """Turns what happens into the lines that eksdemo prints."""
 
-    def __init__(self, plan: InstallationPlan, now: Callable[[], datetime]) -> None:
+    def __init__(self, plan: InstallationPlan, now: Callable[[], datetime], *, within: float = 0.0) -> None:
+        """`within` are the seconds that the operator has to lead."""
         self._plan = plan
         self._now = now
+        self._within = within
+        self._waits = False
         self._phase = ""
 
     def lines(self, event: InstallationEvent) -> list[str]:
@@ -219,7 +223,10 @@ class EksdemoLog:
             case ResourceDone():
                 return list(self._done(event))
             case StepWaits():
-                return []
+                first, self._waits = not self._waits, True
+                count = len(self._plan.release.objects)
+                said = f"beginning wait for {count} resources with timeout of {self._within:g}s"
+                return [f"{self._stamp()} {said}"] if first else []
 
     def _begun(self, step: InstallationStep) -> Iterator[str]:
         first = step.phase != self._phase
@@ -230,7 +237,7 @@ class EksdemoLog:
                 yield dependencies_line(self._plan)
             yield f"Creating dependency: {step.name}"
         elif step.phase == "chart" and first:
-            yield f"Downloading Chart: {self._plan.chart.repository}:{release.chart_version}"
+            yield f"Using built-in Chart: {release.chart}:{release.chart_version}"
             yield "Helm installing..."
         elif step.phase == "post-install":
             if first:
@@ -243,7 +250,6 @@ class EksdemoLog:
         if isinstance(resource, HelmRelease):
             count = len(resource.objects)
             yield f"{self._stamp()} creating {count} resource(s)"
-            yield f"{self._stamp()} beginning wait for {count} resources with timeout of 5m0s"
         elif event.step.phase == "chart":
             yield f"{self._stamp()} creating 1 resource(s)"
         elif isinstance(resource, KubernetesObject):
@@ -351,7 +357,7 @@ def helm_table(plan: InstallationPlan) -> str:
         [
             ["Application Version", release.app_version],
             ["Chart Version", release.chart_version],
-            ["Chart Repository", plan.chart.repository or "built in"],
+            ["Chart Repository", BUILT_IN],
             ["Chart Name", release.chart],
             ["Release Name", release.name],
             ["Namespace", release.namespace],

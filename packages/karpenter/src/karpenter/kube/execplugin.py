@@ -22,6 +22,7 @@ from weakref import finalize
 import msgspec
 import structlog
 
+from karpenter.api.meta import explain
 from karpenter.base.clock import Clock
 from karpenter.base.files import private
 from karpenter.kube.http import Certificate, bearer
@@ -171,8 +172,12 @@ class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
             raise PluginFailed(f"{self._name} ended with {code}{': ' + said if said else ''}")
         try:
             found = msgspec.json.decode(out, type=_ExecCredential)
+        except msgspec.ValidationError as error:
+            place, problem = explain(str(error))
+            where = f"{place}: {problem}" if place else problem
+            raise PluginFailed(f"{self._name} printed no ExecCredential: {where}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise PluginFailed(f"{self._name} printed no ExecCredential: {error}") from error
+            raise PluginFailed(f"{self._name} printed no ExecCredential: it is not JSON") from error
         if found.kind != "ExecCredential" or found.api_version != self.api_version:
             printed = f"{found.kind or 'nothing'} of {found.api_version or 'no version'}"
             raise PluginFailed(
@@ -181,6 +186,10 @@ class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
         status = found.status or ExecCredentialStatus()
         if not status.token and not status.client_certificate_data:
             raise PluginFailed(f"{self._name} gave neither a token nor a certificate")
+        try:
+            bearer(status.token)
+        except ValueError as error:
+            raise PluginFailed(f"{self._name} gave no token: {error}") from error
         if bool(status.client_certificate_data) != bool(status.client_key_data):
             raise PluginFailed(f"{self._name} gave a certificate or a key without the other")
         return status

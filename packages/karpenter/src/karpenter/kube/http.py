@@ -41,6 +41,7 @@ import yarl
 
 from karpenter import __version__
 from karpenter.base.clock import Clock
+from karpenter.base.files import read_bounded
 from karpenter.kube.errors import Status, Unreachable
 from karpenter.kube.rest import Pairs, Request, Response, Streaming
 
@@ -116,7 +117,7 @@ class TokenFile:
         self._path = path
         self._clock = clock
         self._extra = extra
-        self._token = path.read_text().strip()
+        self._token = _token_in(path)
         self._read_at = clock.monotonic()
 
     async def headers(self) -> Pairs:
@@ -132,17 +133,40 @@ class TokenFile:
     async def _read(self) -> None:
         self._read_at = self._clock.monotonic()
         try:
-            token = (await asyncio.to_thread(self._path.read_text)).strip()
-        except OSError as error:
+            token = await asyncio.to_thread(_token_in, self._path)
+        except (OSError, ValueError) as error:
             log.warning("token.unreadable", path=str(self._path), error=str(error))
         else:
             # A file that is being rewritten may be empty for a moment; the old token serves until then.
             self._token = token or self._token
 
 
+def _token_in(path: Path) -> str:
+    token = read_bounded(path).decode().strip()
+    check_header(token, f"the token in {path}")
+    return token
+
+
 def bearer(token: str) -> Pairs:
-    """Return the header that shows a token; none if there is no token."""
+    """
+    Return the header that shows a token; none if there is no token.
+
+    Raises:
+        ValueError: it can be no part of a header.
+    """
+    check_header(token, "the token")
     return (("authorization", f"Bearer {token}"),) if token else ()
+
+
+def check_header(value: str, name: str) -> None:
+    """
+    Refuse what would end a header, and begin another.
+
+    Raises:
+        ValueError: naming what the value is of, and not the value, which may be secret.
+    """
+    if not value.isprintable():
+        raise ValueError(f"{name} has a line break or another character that no header can have")
 
 
 class Trust(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,12 +3,10 @@ Finding a cluster and the credentials for it.
 
 In order: the kubeconfig that was named, the one of $KUBECONFIG, the service account of the pod we run in,
 and the one in the home directory. What a kubeconfig says becomes an :class:`Endpoint` and
-:class:`Credentials`. Exec plugins are run in :mod:`.execplugin`. Tokens of an ``auth-provider`` are
-kubernetes-asyncio's work, which is imported only for them: it is a thousand modules, of 40 MB. Such a token
-is fetched again when the server refuses it, at most once at a time.
+:class:`Credentials`. Exec plugins are run in :mod:`.execplugin`; an ``auth-provider``, which Kubernetes
+has replaced by them, is refused.
 """
 
-import asyncio
 import atexit
 import base64
 import os
@@ -28,9 +26,9 @@ import yaml
 from karpenter.api.manifests import read_documents
 from karpenter.api.meta import InvalidObject
 from karpenter.base.clock import Clock
-from karpenter.base.files import private
+from karpenter.base.files import private, read_bounded
 from karpenter.kube.errors import NotConfigured
-from karpenter.kube.execplugin import PAUSE, ExecCredentials, ExecPlugin
+from karpenter.kube.execplugin import ExecCredentials, ExecPlugin
 from karpenter.kube.http import (
     Certificate,
     Credentials,
@@ -39,6 +37,7 @@ from karpenter.kube.http import (
     TokenFile,
     Trust,
     bearer,
+    check_header,
     make_context,
     proxy_for,
 )
@@ -111,7 +110,10 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: Endpoint
     credentials: Credentials
     context: str
-    """The kubeconfig's name for it; empty in a pod."""
+    """The context that names it; empty in a pod."""
+
+    name: str = ""
+    """What the kubeconfig calls it; empty in a pod."""
 
     namespace: str
     """Where things go that say no namespace: the context's, or the pod's own."""
@@ -156,7 +158,7 @@ def in_cluster(
         endpoint = Endpoint(server=server, trust=Trust(ca_file=str(ca)), proxy=proxy_for(server, environ))
         _check(endpoint, credentials)
     except _MISTAKES as error:
-        raise NotConfigured(f"cannot use this pod's service account: {error}") from error
+        raise NotConfigured(f"cannot use this pod's service account: {_in_words(error)}") from error
     own = service_account / "namespace"
     return Cluster(
         endpoint=endpoint,
@@ -185,13 +187,20 @@ async def from_kubeconfig(
         credentials = await _credentials(config, name, environ, clock)
         _check(endpoint, credentials)
     except _MISTAKES as error:
-        raise NotConfigured(f"kubeconfig {paths}: {error}") from error
+        raise NotConfigured(f"kubeconfig {paths}: {_in_words(error)}") from error
     return Cluster(
         endpoint=endpoint,
         credentials=credentials,
         context=name,
+        name=str(config.contexts[name].value["cluster"]),
         namespace=config.contexts[name].value.get("namespace") or "default",
     )
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _merged(paths: str) -> _Kubeconfig:
@@ -221,7 +230,7 @@ def _merged(paths: str) -> _Kubeconfig:
 
 
 def _read(path: Path, source: str) -> Any:
-    text = path.read_text(encoding="utf-8")
+    text = read_bounded(path).decode("utf-8")
     for _ in read_documents(text, source=source, repeated=[]):  # it has limits, and the reader below has none
         pass
     return yaml.safe_load(text)
@@ -288,8 +297,12 @@ async def _credentials(
 ) -> Credentials:
     (user, folder), cluster = config.user(context), config.cluster(context)
     acting, certificate = _acting_as(user), _certificate(config.user(context), cluster)
-    if "auth-provider" in user:
-        return await Renewed.load(config.files, context, clock=clock, certificate=certificate, extra=acting)
+    if user.get("auth-provider"):
+        # https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
+        raise NotConfigured(
+            f"the user of the context {context} has an auth-provider, which is not supported: "
+            "use an exec plugin (kubectl oidc-login, gke-gcloud-auth-plugin, kubelogin)"
+        )
     if "exec" in user:
         plugin = ExecPlugin.of(user["exec"], folder=folder, cluster=cluster.value)
         found = ExecCredentials(
@@ -349,62 +362,7 @@ def _acting_as(user: Mapping[str, Any]) -> Pairs:
     # https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
     pairs = [("impersonate-user", user["as"])] if user.get("as") else []
     pairs += [("impersonate-uid", user["as-uid"])] if user.get("as-uid") else []
-    return (*pairs, *(("impersonate-group", group) for group in user.get("as-groups") or ()))
-
-
-class Renewed:
-    """Credentials that an ``auth-provider`` hands out, for a while each."""
-
-    def __init__(
-        self, loader: Any, configuration: Any, *, clock: Clock, certificate: Certificate | None, extra: Pairs
-    ) -> None:
-        self.certificate = certificate
-        self._loader = loader
-        self._configuration = configuration
-        self._clock = clock
-        self._extra = extra
-        self._one_at_a_time = asyncio.Lock()
-        self._not_before = 0.0
-
-    @classmethod
-    async def load(
-        cls, files: str, context: str, *, clock: Clock, certificate: Certificate | None, extra: Pairs
-    ) -> "Renewed":
-        """Return the credentials that the provider of a context hands out first."""
-        from kubernetes_asyncio import client, config  # noqa: PLC0415  only a provider's token needs it
-
-        configuration: Any = client.Configuration()
-        try:
-            merged = config.kube_config.KubeConfigMerger(files).config
-            loader = config.kube_config.KubeConfigLoader(
-                merged, active_context=context, config_base_path=None
-            )
-            await loader.load_and_set(configuration)
-        except config.ConfigException as error:
-            raise ValueError(str(error)) from error
-        return cls(loader, configuration, clock=clock, certificate=certificate, extra=extra)
-
-    async def headers(self) -> Pairs:
-        return self._current()
-
-    async def renew(self, refused: Pairs) -> bool:
-        """Ask the provider again, unless another task has just done so."""
-        async with self._one_at_a_time:
-            if self._current() != refused:
-                return True
-            if self._clock.monotonic() < self._not_before:
-                return False
-            await self._load()
-            return self._current() != refused
-
-    def _current(self) -> Pairs:
-        scheme, _, secret = self._configuration.api_key.get("BearerToken", "").partition(" ")
-        shown = (("authorization", f"{scheme} {secret.strip()}"),) if secret.strip() else ()
-        return (*shown, *self._extra)
-
-    async def _load(self) -> None:
-        self._not_before = self._clock.monotonic() + PAUSE
-        try:
-            await self._loader.load_and_set(self._configuration)
-        except Exception as error:  # a provider may raise anything  # noqa: BLE001
-            log.warning("credentials.not_renewed", error=str(error))
+    pairs += [("impersonate-group", group) for group in user.get("as-groups") or ()]
+    for name, value in pairs:
+        check_header(str(value), name)
+    return tuple((name, str(value)) for name, value in pairs)

@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.api.manifests import read_document
-from karpenter.api.meta import InvalidObject
+from karpenter.api.meta import InvalidObject, explain
 from karpenter.api.pod import TopologySpreadConstraint
 from karpenter.base.duration import DurationError, parse_duration, parse_switch
+from karpenter.base.files import read_bounded
+from karpenter.base.pretty import did_you_mean, nearest
 from karpenter.cloud.cloudprovider import ProviderSetting
 from karpenter.core.disruption.memory import Payback
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
@@ -70,7 +72,9 @@ class Setting(ProviderSetting, frozen=True):
 def _choice(*allowed: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in allowed:
-            raise SettingError(f"{text!r} is not one of {', '.join(repr(each) for each in allowed)}")
+            near = nearest(text, allowed)
+            meant = f"; did you mean {near!r}?" if near else ""
+            raise SettingError(f"{text!r} is not one of {', '.join(repr(each) for each in allowed)}{meant}")
         return text
 
     return parse
@@ -123,7 +127,7 @@ def _paths(text: str) -> tuple[str, ...]:
 
 
 def parse_gates(text: str) -> Mapping[str, bool]:
-    """Return the feature gates after ``Name=bool,Name=bool``; unknown names are ignored, as upstream does."""
+    """Return the feature gates after ``Name=bool,Name=bool``; unknown names say nothing here."""
     gates = dict(GATES)
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = part.partition("=")
@@ -136,6 +140,17 @@ def parse_gates(text: str) -> Mapping[str, bool]:
     return MappingProxyType(gates)
 
 
+def _unknown_gates(text: str) -> Iterator[str]:
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name = part.partition("=")[0].strip()
+        if name not in GATES and name not in _ALWAYS_ON:
+            yield f"there is no feature gate {name!r}; {did_you_mean(name, GATES)}"
+
+
+# https://karpenter.sh/docs/upgrading/upgrade-guide/: drift is no gate since 1.0
+_ALWAYS_ON: Final = frozenset({"Drift"})
+
+
 def parse_scheduler_config(text: str) -> tuple[TopologySpreadConstraint, ...]:
     """Return the default spread constraints of a scheduler configuration, YAML or JSON."""
     if not text.strip():
@@ -143,7 +158,7 @@ def parse_scheduler_config(text: str) -> tuple[TopologySpreadConstraint, ...]:
     try:
         config = msgspec.convert(read_document(text, source="the configuration"), _SchedulerConfig)
     except (InvalidObject, msgspec.ValidationError) as error:
-        raise SettingError(" ".join(str(error).split())) from None
+        raise SettingError(_in_words(error)) from None
     seen = set()
     for number, each in enumerate(config.pod_topology_spread.default_constraints):
         place = f"podTopologySpread.defaultConstraints[{number}]"
@@ -164,6 +179,13 @@ def parse_scheduler_config(text: str) -> tuple[TopologySpreadConstraint, ...]:
         )
         for each in config.pod_topology_spread.default_constraints
     )
+
+
+def _in_words(error: InvalidObject | msgspec.ValidationError) -> str:
+    if isinstance(error, InvalidObject):
+        return " ".join(str(error).split())
+    place, problem = explain(str(error))
+    return f"{place}: {problem}" if place else problem
 
 
 def parse_factors(text: str) -> Mapping[str, float]:
@@ -188,15 +210,15 @@ def parse_commitments(text: str) -> tuple[Commitment, ...]:
     if "\n" not in text.strip() and not text.lstrip().startswith("{"):
         source = text
         try:
-            text = Path(source).read_text(encoding="utf-8")
+            text = read_bounded(Path(source)).decode("utf-8")
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise SettingError(f"{source} cannot be read: {reason}") from None
     try:
         found = msgspec.convert(read_document(text, source=source), _Commitments).commitments
     except (InvalidObject, msgspec.ValidationError) as error:
-        problem = " ".join(str(error).split())
-        allowed = ", expected ReservedInstance or SavingsPlan" if problem.endswith(".kind`") else ""
+        problem = _in_words(error)
+        allowed = ": ReservedInstance and SavingsPlan" if ".kind: " in problem else ""
         raise SettingError(f"{source}: {problem}{allowed}") from None
     for number, each in enumerate(found):
         for problem in _commitment_problems(each):
@@ -325,9 +347,9 @@ SETTINGS: Final = (
     ),
     Setting(
         "consolidation-strategy",
-        "global",
-        "global: search for the best set of nodes to consolidate; classic: upstream's methods and limits",
-        _choice("global", "classic"),
+        "classic",
+        "classic: Karpenter's methods and limits; global: search for the best set of nodes to consolidate",
+        _choice("classic", "global"),
         ours=True,
     ),
     Setting(
@@ -477,18 +499,23 @@ def parse_settings(
     """
     Return the settings in force.
 
-    An environment variable that is empty or no value at all counts as not set, as it does for Karpenter; a
-    flag must be right. https://karpenter.sh/docs/reference/settings/
+    An environment variable that is empty or no value at all counts as not set, and so does a feature gate in
+    it that there is not, as for Karpenter; a flag must be right. https://karpenter.sh/docs/reference/settings/
 
     Raises:
         SettingError: naming the setting, the value and what is allowed.
     """
     for name in given:
-        if name in GATES:
-            raise SettingError(f"{name} is a feature gate: give it as feature-gates={name}=true")
+        gate = nearest(name, GATES)
+        if name == gate or (gate and not nearest(name, _BY_NAME)):
+            raise SettingError(f"{gate} is a feature gate: give it as feature-gates={gate}=true")
         if name not in _BY_NAME:
-            raise SettingError(f"there is no setting {name!r}; the settings are {', '.join(_BY_NAME)}")
+            raise SettingError(f"there is no setting {name!r}; {did_you_mean(name, _BY_NAME)}")
+    for problem in _unknown_gates(given.get("feature-gates", "")):
+        raise SettingError(f"setting feature-gates: {problem}")
     values, ignored = {}, []
+    if "feature-gates" not in given:
+        ignored += [f"FEATURE_GATES: {each}" for each in _unknown_gates(environment.get("FEATURE_GATES", ""))]
     for setting in SETTINGS:
         text = given.get(setting.name, environment.get(setting.variable, setting.default))
         try:

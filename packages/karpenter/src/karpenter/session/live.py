@@ -55,6 +55,9 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     context: str
     """The kubeconfig's name for it; empty in a pod."""
 
+    cluster: str = ""
+    """What the kubeconfig calls the cluster of the context."""
+
     authority: str | None = None
     """The CA bundle by which its API server is trusted, as a kubeconfig has it."""
 
@@ -112,7 +115,12 @@ async def connect(*, kubeconfig: str, context: str) -> Connection:
         environ=os.environ, clock=SystemClock(), kubeconfig=kubeconfig, context=context
     )
     client = Client(HttpTransport(found.endpoint, found.credentials), chance=Random())  # noqa: S311  retries
-    return Connection(client=client, context=found.context, authority=found.endpoint.trust.bundle())
+    return Connection(
+        client=client,
+        context=found.context,
+        cluster=found.name,
+        authority=found.endpoint.trust.bundle(),
+    )
 
 
 async def running_operator(client: Client, given: Mapping[str, str]) -> RunningOperator:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from karpenter.api.meta import explain
 from karpenter.shadow.account import (
     RecordLine,
     ShadowAction,
@@ -115,8 +116,11 @@ def read_record(lines: Iterable[bytes]) -> list[RecordLine]:
             raise BadRecord(f"line {broken[0]}: {broken[1]}")
         try:
             found.append(decoder.decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            broken = (number, str(error))
+        except msgspec.ValidationError as error:
+            place, problem = explain(str(error))
+            broken = (number, f"{place or 'this is no line of a record'}: {problem}")
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            broken = (number, "this is not JSON")
     if broken is not None and not found:
         raise BadRecord(f"line {broken[0]}: {broken[1]}")
     return found

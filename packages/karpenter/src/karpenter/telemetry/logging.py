@@ -63,7 +63,7 @@ LEVELS: Final[Mapping[str, int]] = MappingProxyType(
 """Settings of the level, and what each lets through."""
 
 _STREAMS: Final = ("stdout", "stderr")
-_QUIET_LIBRARIES: Final = ("asyncio", "aiohttp.access", "kubernetes_asyncio", "botocore", "urllib3")
+_QUIET_LIBRARIES: Final = ("asyncio", "aiohttp.access", "botocore", "urllib3")
 _RESERVED: Final = ("message", "level", "time", "logger")
 _OF_EXCEPTIONS: Final = ("exc_info", "stack_info")
 

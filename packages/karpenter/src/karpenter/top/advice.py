@@ -1,9 +1,8 @@
 """
-What would become of the nodes and of the pods that wait, and what Karpenter did last.
+What would become of the nodes, and what Karpenter did last; pods that wait are in :mod:`.pending`.
 
 The decisions are those of ``karpenter plan --disruption`` about the same view; the sentences are those of
-``karpenter why``. Where there is no NodePool, a pod that waits has the words of kube-scheduler instead.
-What Karpenter did last is read from its Events.
+``karpenter why``. What Karpenter did last is read from its Events.
 """
 
 from __future__ import annotations
@@ -15,19 +14,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.core.state.statenode import state_nodes
-from karpenter.top.model import waiting_pods
+from karpenter.top.pending import PendingPod, pending_pods
 from karpenter.why.nodes import node_sentence
-from karpenter.why.pods import waiting_sentence
 
 if TYPE_CHECKING:
     from karpenter.api.cluster import Event
-    from karpenter.api.pod import Pod
     from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.provisioning.provisioner import ProvisioningDecision
     from karpenter.core.state.cluster import ClusterView
-
-MOST_PENDING: Final = 200
-"""Pods that wait of which the reason is looked for; a long queue is of a few workloads."""
 
 KARPENTER: Final = "karpenter"
 """The component that Karpenter's Events name."""
@@ -43,18 +37,6 @@ class NodeAdvice(msgspec.Struct, frozen=True, kw_only=True):
     """The reason of the command, or what holds the node; empty for nodes that are not Karpenter's."""
 
     sentence: str
-
-
-class PendingPod(msgspec.Struct, frozen=True, kw_only=True):
-    """Pods of one workload that wait for the same reason."""
-
-    pod: str
-    """The first of them."""
-
-    count: int
-    sentence: str
-    placed: bool = False
-    """Whether a place is known for them."""
 
 
 class LastDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,43 +92,6 @@ def advise(
         least=min(bound.least, bound.hourly) if bound is not None and bound.nodes else None,
         held=bound.hourly if bound is not None else 0.0,
     )
-
-
-def pending_pods(view: ClusterView, provisioning: ProvisioningDecision | None) -> tuple[PendingPod, ...]:
-    """Return the pods that wait, those of one workload and reason together; first those without a place."""
-    decided = provisioning if view.pools else None
-    waiting = waiting_pods(view)
-    placed = _placed(decided) if decided is not None else frozenset()
-    groups: dict[tuple[bool, str, str], list[str]] = {}
-    for pod in waiting[:MOST_PENDING]:
-        sentence = waiting_sentence(pod, decided) if decided is not None else _scheduler_words(pod)
-        groups.setdefault((pod.key in placed, _owner(pod), sentence), []).append(pod.key)
-    found = [
-        PendingPod(pod=keys[0], count=len(keys), sentence=sentence, placed=has_place)
-        for (has_place, _, sentence), keys in groups.items()
-    ]
-    found.sort(key=lambda each: (each.placed, -each.count))
-    rest = len(waiting) - MOST_PENDING
-    if rest > 0:
-        found.append(PendingPod(pod=waiting[MOST_PENDING].key, count=rest, sentence="Not looked at."))
-    return tuple(found)
-
-
-def _placed(decision: ProvisioningDecision) -> frozenset[str]:
-    """Return the pods that have a place in a plan."""
-    plan = decision.plan
-    new = (pod for node in plan.new_nodes for pod in node.pods)
-    return frozenset(new).union(*plan.placed.values())
-
-
-def _owner(pod: Pod) -> str:
-    owner = next((each.uid or each.name for each in pod.metadata.owner_references), "")
-    return owner or pod.key
-
-
-def _scheduler_words(pod: Pod) -> str:
-    told = next((each.message for each in pod.status.conditions if each.type == "PodScheduled"), "")
-    return told or "It waits; kube-scheduler has not said why."
 
 
 def last_decisions(events: Iterable[Event]) -> tuple[LastDecision, ...]:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from rich.color import Color, ColorParseError
 
+from karpenter.base.pretty import did_you_mean
+from karpenter.core.model.resources import CPU, EPHEMERAL_STORAGE, HUGEPAGES_PREFIX, MEMORY, PODS
 from karpenter.core.model.selectors import SelectorError
-from karpenter.top.model import parse_sort, read_selector
+from karpenter.top.model import GPU, parse_sort, read_selector
 from karpenter.top.snapshot import TopOptions
 from karpenter.top.table import DEFAULT_STYLE
 
@@ -40,6 +42,8 @@ DEFAULTS: Final = {
 # What Go's strconv.ParseBool takes: https://pkg.go.dev/strconv#ParseBool
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _COLOURS: Final = 3
+_RESOURCES: Final = (CPU, MEMORY, PODS, EPHEMERAL_STORAGE, GPU)
+"""Resources whose names have no domain, and what stands for all GPUs."""
 
 
 class TopConfigError(ValueError):
@@ -94,11 +98,19 @@ def options_of(values: Mapping[str, str]) -> TopOptions:
     resources = _listed(values["resources"])
     if not resources:
         raise TopConfigError("--resources: names no resource such as cpu,memory")
+    for each in resources:
+        if "/" not in each and each not in _RESOURCES and not each.startswith(HUGEPAGES_PREFIX):
+            meant = did_you_mean(each, _RESOURCES)
+            raise TopConfigError(f"--resources: there is no resource {each!r}; {meant}")
+    try:
+        order = parse_sort(values["node-sort"])
+    except ValueError as error:
+        raise TopConfigError(f"--node-sort: {error}") from None
     return TopOptions(
         resources=resources,
         extra_labels=_listed(values["extra-labels"]),
         selector=selector,
-        order=parse_sort(values["node-sort"]),
+        order=order,
         style=style,
         pricing=values["disable-pricing"] not in _TRUE,
     )

@@ -14,11 +14,14 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from karpenter.base.text import printable
 from karpenter.top.model import SORTS, NodeRow, NodeSort
+from karpenter.top.snapshot import costs
 from karpenter.top.text import (
     GREY,
     NO_DECISIONS,
     NO_NODES,
+    cost_table,
     decision_table,
     last_line,
     node_table,
@@ -28,31 +31,34 @@ from karpenter.top.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from karpenter.top.pending import PendingPod
     from karpenter.top.snapshot import TopOptions, TopSnapshot
     from karpenter.top.table import TableData
 
-VIEWS: Final = ("nodes", "stays", "pending", "decisions")
+VIEWS: Final = ("nodes", "stays", "pending", "decisions", "costs")
 """What the screen lists, in the order of its key."""
 
 _PENDING_SHOWN: Final = 3
-_TALL: Final = 40
-"""Lines from which on more pods that wait are shown below the nodes."""
+"""Lines below the nodes that pods that wait have at least."""
 
 _MOST_DOTS: Final = 10
 _TEXTS: Final = frozenset({"name", "pool", "zone", "type"})
 """What is sorted from A to Z; figures begin with the largest."""
 
 HELP: Final = (
-    ("←/→ h/l pgup/pgdn", "previous and next page"),
+    ("← → h l pgup pgdn", "previous and next page"),
     ("home end", "first and last page"),
-    ("tab v", "nodes, why they stay, pods that wait, last decisions"),
+    ("tab v", "the next list: nodes, reasons, waiting, decisions, costs"),
+    ("1 2 3 4 5", "one of these lists"),
     ("s", "sort by the next column"),
     ("r", "turn the order round"),
-    ("/", "show only nodes with these words"),
-    ("?", "this help"),
-    ("q esc ctrl+c", "quit"),
+    ("/", "show only nodes with the words that follow"),
+    ("", "  enter keeps them, backspace takes a letter, esc drops them"),
+    ("?", "this help, and back"),
+    ("q ctrl+c", "quit"),
+    ("esc", "leave the help, drop the words, or quit"),
 )
 
 
@@ -72,6 +78,11 @@ class TopFrame:
     def next_view(self) -> None:
         self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
         self.page = 0
+
+    def list_view(self, number: int) -> None:
+        self.view = VIEWS[number - 1]
+        self.page = 0
+        self.is_helping = False
 
     def next_sort(self) -> None:
         by = self.options.order.by
@@ -107,7 +118,10 @@ class TopFrame:
 
     def draw(self, snapshot: TopSnapshot, width: int, height: int) -> RenderableType:
         if self.is_helping:
-            lines = [Text.assemble((f"{keys:<20}", "bold"), told) for keys, told in HELP]
+            lines = [
+                Text.assemble((f"{keys:<20}", "bold"), told, no_wrap=True, overflow="ellipsis")
+                for keys, told in HELP
+            ]
             return Group(Text("karpenter top", "bold"), Text(""), *lines)
         room = height - len(self.options.resources) - 1 - 2
         if self.view == "nodes":
@@ -116,24 +130,44 @@ class TopFrame:
             body = self._listed(stay_table(snapshot), NO_NODES, width, room)
         elif self.view == "pending":
             body = self._listed(pending_table(snapshot.pending), "No pod waits.", width, room)
-        else:
+        elif self.view == "decisions":
             body = self._listed(decision_table(snapshot), NO_DECISIONS, width, room)
+        elif self.options.pricing:
+            data = cost_table(costs(snapshot, self.options), snapshot.currency)
+            body = self._listed(data, NO_NODES, width, room)
+        else:
+            body = Text(""), Text("Prices are turned off.")
         head = summary(snapshot, self.options, width)
         return Group(head, *body, self._dots(), self._footer(snapshot, width))
 
     def _nodes(self, snapshot: TopSnapshot, width: int, room: int) -> Sequence[RenderableType]:
-        """Return a page of nodes, with the first pods that wait and the last decision below."""
-        waiting = snapshot.pending[: _PENDING_SHOWN if room < _TALL else 3 * _PENDING_SHOWN]
-        below: list[RenderableType] = [last_line(snapshot)]
-        if waiting:
-            below = [Text(""), pending_table(waiting, cut=True).table(width, heading=False), *below]
-        if not snapshot.rows:
+        """Return a page of nodes; below it what waits, reasons where there is room, and the last decision."""
+        waiting = min(len(snapshot.pending), _PENDING_SHOWN)
+        most = (room - waiting - bool(waiting) - 2) // len(self.options.resources)
+        rows = self._paged(snapshot.rows, most) if snapshot.rows else ()
+        if rows:
+            table = node_table(rows, self.options, width, now=snapshot.now, advice=snapshot.advice)
+            taken: Sequence[RenderableType] = (table,)
+            room -= 1 + len(rows) * len(self.options.resources)
+        else:
             self._turn_to(0, 0)
-            return Text(""), Text(NO_NODES), *below
-        room -= len(waiting) + bool(waiting) + 1
-        rows = self._paged(snapshot.rows, (room - 1) // len(self.options.resources))
-        table = node_table(rows, self.options, width, now=snapshot.now, advice=snapshot.advice)
-        return table, *below
+            taken = Text(""), Text(NO_NODES)
+            room -= 2
+        return *taken, *self._below(snapshot, width, room)
+
+    def _below(self, snapshot: TopSnapshot, width: int, room: int) -> Iterator[RenderableType]:
+        """Yield what is below the nodes in so many lines: whole sentences where they fit, else causes."""
+        room -= 1
+        if snapshot.pending:
+            shown = _fitting(snapshot.pending, width, room - 1)
+            room -= sum(shown.heights(width)) + 1
+            yield Text("")
+            yield shown.table(width, heading=False)
+        reasons = stay_table(snapshot) if snapshot.advice is not None and snapshot.rows else None
+        if reasons is not None and sum(reasons.heights(width)) + 2 <= room:
+            yield Text("")
+            yield reasons.table(width)
+        yield last_line(snapshot)
 
     def _listed(self, data: TableData, empty: str, width: int, room: int) -> Sequence[RenderableType]:
         """Return the page of a list that is shown, or what is said of an empty one."""
@@ -160,8 +194,17 @@ class TopFrame:
         if self.is_typing:
             return Text(f"/{self.words}█  enter: keep • esc: clear", GREY)
         words = f" • filter: {self.words}" if self.words else ""
-        note = f" • {snapshot.notes[0]}" if snapshot.notes else ""
+        note = f" • {printable(snapshot.notes[0])}" if snapshot.notes else ""
         keys = f"←/→ page • q: quit • ?: help • tab: {self.view} • s: {self.options.order}"
         line = Text(f"{keys}{words}{note}", GREY, no_wrap=True)
         line.truncate(width, overflow="ellipsis")
         return line
+
+
+def _fitting(pods: Sequence[PendingPod], width: int, room: int) -> TableData:
+    """Return the table of pods that wait with as much of their reasons as fits so many lines."""
+    for detail in ("sentence", "cause"):
+        found = pending_table(pods, detail=detail, heading=False)
+        if sum(found.heights(width)) <= room:
+            return found
+    return pending_table(pods[:room], detail="line", heading=False)

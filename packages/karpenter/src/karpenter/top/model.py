@@ -9,7 +9,7 @@ node is shown, so that the sums are those of the rows. How a row looks is decide
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -25,6 +25,7 @@ from karpenter.api.labels import (
     SPOT,
     ZONE,
 )
+from karpenter.base.pretty import nearest
 from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.core.model.resources import PODS, merge, pod_requests
 from karpenter.core.model.selectors import Selector, SelectorCondition, SelectorError
@@ -194,7 +195,7 @@ def node_row(node: StateNode) -> NodeRow:
         created=_created(node),
         waiting_since=None if node.is_ready else _waiting_since(node),
         pods=len(pods),
-        running=sum(pod.status.phase == "Running" for pod in pods),
+        running=sum(map(is_running, pods)),
         requests=merge(pod_requests(pod) for pod in pods),
         allocatable=node.allocatable,
         labels=labels,
@@ -236,7 +237,13 @@ def _waiting_since(node: StateNode) -> datetime | None:
 
 
 def waiting_pods(view: ClusterView) -> list[Pod]:
-    return [pod for pod in view.pods.values() if not pod.spec.node_name and is_active(pod)]
+    unbound = (pod for pod in view.pods.values() if not pod.spec.node_name)
+    return [pod for pod in unbound if is_active(pod) and not is_running(pod)]
+
+
+def is_running(pod: Pod) -> bool:
+    """Whether a pod runs; that of an operator on a laptop does so without a node."""
+    return pod.status.phase == "Running"
 
 
 def totals(rows: Sequence[NodeRow], waiting: Sequence[Pod]) -> ClusterTotals:
@@ -308,11 +315,28 @@ class NodeSort(msgspec.Struct, frozen=True):
 
 
 def parse_sort(text: str) -> NodeSort:
-    """Return the order that a text such as ``creation=dsc`` names; ascending unless it says so."""
-    by, equals, way = text.rpartition("=")
-    if equals and way in {"asc", "dsc"}:
-        return NodeSort(by or CREATION, way == "dsc")
-    return NodeSort(text or CREATION, descending=False)
+    """
+    Return the order that a text such as ``creation=dsc`` names; ascending unless it says so.
+
+    Raises:
+        ValueError: it says something else than asc or dsc.
+    """
+    by, equals, way = text.partition("=")
+    if equals and way not in {"asc", "dsc"}:
+        raise ValueError(f"{way!r} is not asc or dsc")
+    return NodeSort(by or CREATION, way == "dsc")
+
+
+def without_effect(rows: Sequence[NodeRow], order: NodeSort, resources: Sequence[str]) -> Iterator[str]:
+    """Yield what is wrong with names that no node has; nothing where there is no node."""
+    if rows and order.by not in SORTS and not any(order.by in row.labels for row in rows):
+        near = nearest(order.by, SORTS)
+        meant = f"did you mean {near}?" if near else f"it is that or one of {', '.join(SORTS)}"
+        yield f"no node has the label {order.by} to sort by; {meant}"
+    there = {name for row in rows for name in row.allocatable}
+    for name in resources:
+        if rows and name != GPU and name not in there:
+            yield f"no node has the resource {name}; there are {', '.join(sorted(there))}"
 
 
 def sorted_rows(rows: Iterable[NodeRow], order: NodeSort) -> list[NodeRow]:

@@ -20,7 +20,7 @@ from textual.widgets import Static
 
 from karpenter.kube.errors import KubeError
 from karpenter.session.catalog import CatalogUnclear
-from karpenter.top.frame import TopFrame
+from karpenter.top.frame import VIEWS, TopFrame
 
 if TYPE_CHECKING:
     from textual import events
@@ -60,6 +60,7 @@ class TopScreen(App[Exception]):
         # The framework would move the focus with it.
         Binding("tab", "change('next_view')", priority=True),
         ("v", "change('next_view')"),
+        *((str(number), f"list({number})") for number in range(1, len(VIEWS) + 1)),
         ("s", "change('next_sort')"),
         ("r", "change('reverse')"),
         ("slash", "filter"),
@@ -135,6 +136,11 @@ class TopScreen(App[Exception]):
     def action_change(self, what: str) -> None:
         """Change what is listed or how it is sorted."""
         getattr(self.frame, what)()
+        self.draw()
+
+    def action_list(self, number: int) -> None:
+        """Show one of the lists."""
+        self.frame.list_view(number)
         self.draw()
 
     def action_filter(self) -> None:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.core.model.pricing import HOURS_A_MONTH
-from karpenter.core.model.resources import render_resources
+from karpenter.core.model.resources import CPU, MEMORY, pod_requests, render_resources
 from karpenter.core.model.selectors import EVERYTHING, Selector
-from karpenter.top.advice import Advice, LastDecision, PendingPod, pending_pods
+from karpenter.core.state.cluster import ClusterView
+from karpenter.core.state.pod import is_active, is_owned_by_daemonset
+from karpenter.top.advice import Advice, LastDecision
 from karpenter.top.model import (
     ClusterTotals,
     NodeRow,
@@ -24,15 +26,28 @@ from karpenter.top.model import (
     sorted_rows,
     totals,
     waiting_pods,
+    without_effect,
 )
+from karpenter.top.pending import PendingPod, pending_pods
 from karpenter.top.table import DEFAULT_STYLE
+from karpenter.why.costs import (
+    DEFAULT_TEAM_LABEL,
+    CostAllocation,
+    CostNode,
+    CostPod,
+    allocate_costs,
+    gpus_of,
+    team_of,
+    workload_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from karpenter.core.state.cluster import ClusterView
+    from karpenter.api.pod import Pod
 
 _DIGITS: Final = 6
+_MIB: Final = 1024**2
 _SHOWN_DECISIONS: Final = 100
 _CURRENCIES: Final = {"$": "USD", "¥": "CNY"}
 
@@ -46,6 +61,8 @@ class TopOptions(msgspec.Struct, frozen=True, kw_only=True):
     order: NodeSort = NodeSort()
     style: tuple[str, ...] = DEFAULT_STYLE
     pricing: bool = True
+    team_label: str = DEFAULT_TEAM_LABEL
+    """The label by which costs are summed."""
 
 
 class TopSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +79,9 @@ class TopSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     words: str = ""
     """The words that rows are filtered by."""
+
+    view: ClusterView
+    """What the rows were made from."""
 
     currency: str = "$"
     """The sign of the currency that prices are in."""
@@ -88,9 +108,36 @@ def take(
         pending=advice.pending if advice is not None else pending_pods(view, None),
         advice=advice,
         decisions=tuple(decisions[:_SHOWN_DECISIONS]),
-        notes=tuple(notes),
+        notes=(*notes, *without_effect(chosen, options.order, options.resources)),
         words=words,
+        view=view,
         currency=currency,
+    )
+
+
+def costs(snapshot: TopSnapshot, options: TopOptions) -> CostAllocation:
+    """Return what the pods of the nodes that are shown cost."""
+    view, label = snapshot.view, options.team_label
+    nodes = {row.key: _cost_node(row) for row in snapshot.rows}
+    pods = (_cost_pod(pod, team_of(pod, view, label)) for pod in view.pods.values() if is_active(pod))
+    return allocate_costs(nodes, pods, team_label=label)
+
+
+def _cost_node(row: NodeRow) -> CostNode:
+    room = row.allocatable
+    return CostNode(row.price, room.get(CPU, 0), room.get(MEMORY, 0) // _MIB, gpus_of(room))
+
+
+def _cost_pod(pod: Pod, team: str) -> CostPod:
+    wanted = pod_requests(pod)
+    return CostPod(
+        pod.spec.node_name,
+        workload_of(pod),
+        team,
+        wanted.get(CPU, 0),
+        wanted.get(MEMORY, 0) // _MIB,
+        gpus_of(wanted),
+        is_owned_by_daemonset(pod),
     )
 
 
@@ -128,6 +175,7 @@ def snapshot_data(snapshot: TopSnapshot, options: TopOptions) -> dict[str, Any]:
             }
             for each in snapshot.decisions
         ],
+        "costs": msgspec.to_builtins(costs(snapshot, options)) if options.pricing else None,
         "notes": list(snapshot.notes),
     }
 

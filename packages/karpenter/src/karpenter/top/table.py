@@ -25,6 +25,8 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from karpenter.base.text import printable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -180,6 +182,7 @@ def fitted(
     heading: bool = True,
 ) -> RenderableType:
     """Return the table of `rows` in a width; with a `title` it has a rule below its heading."""
+    rows = [[_printable(cell) for cell in row] for row in rows]
     if not title:
         return _table(columns, rows, fit(columns, rows, width), heading=heading)
     room, below = width - _EDGES, list[int]()
@@ -260,20 +263,45 @@ class TableData(msgspec.Struct, frozen=True):
     def table(self, width: int, *, heading: bool = True) -> RenderableType:
         return fitted(self.columns, self.rows, width, heading=heading)
 
-    def pages(self, width: int, room: int) -> list[TableData]:
-        """Return the tables that its rows make, each with no more lines than there is room for."""
+    def heights(self, width: int) -> list[int]:
+        """Return how many lines each row takes."""
         widths = fit(self.columns, self.rows, width)
         folded = [place for place, column in enumerate(self.columns) if column.least and not column.cut]
+        return [
+            max(
+                [
+                    1,
+                    *(
+                        len(wrap(str(row[i]), widths[i]))
+                        for i in folded
+                        if widths[i] and not _is_drawn(row[i])
+                    ),
+                ]
+            )
+            for row in self.rows
+        ]
+
+    def pages(self, width: int, room: int) -> list[TableData]:
+        """Return the tables that its rows make, each with no more lines than there is room for."""
         found: list[list[tuple[Cell, ...]]] = [[]]
         left = room
-        for row in self.rows:
-            height = max([1, *(len(wrap(str(row[i]), widths[i])) for i in folded if widths[i])])
+        for row, height in zip(self.rows, self.heights(width), strict=True):
             if height > left and found[-1]:
                 found.append([])
                 left = room
             found[-1].append(row)
             left -= height
         return [TableData(self.columns, tuple(page)) for page in found]
+
+
+def _printable(cell: Cell) -> Cell:
+    """Return a cell without what a terminal would obey, however it came into a name or a message."""
+    if isinstance(cell, str):
+        return printable(cell)
+    if isinstance(cell, Text) and not cell.plain.isprintable():
+        cell = cell.copy()
+        cell.plain = printable(cell.plain)
+    return cell
 
 
 def _drawn(cell: Cell, width: int) -> str | Text:

@@ -11,18 +11,25 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from karpenter.base.text import printable
 from karpenter.core.model.pricing import HOURS_A_MONTH
-from karpenter.core.model.resources import MEMORY, PODS, human_amount
+from karpenter.core.model.resources import CPU, MEMORY, PODS, human_amount
 from karpenter.top.model import GPU, NodeRow, age, amount_of, label_text
+from karpenter.top.pending import NO_PLACE
 from karpenter.top.table import Cell, FittedColumn, TableData, UsageBar, fit, fitted, share_style
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from karpenter.top.advice import Advice, PendingPod
+    from karpenter.top.advice import Advice
+    from karpenter.top.pending import PendingPod
     from karpenter.top.snapshot import TopOptions, TopSnapshot
+    from karpenter.why.costs import CostAllocation
 
+_IDLE: Final = "idle"
+_OVERHEAD: Final = "overhead"
+_BILL: Final = "the bill"
 NO_NODES: Final = "Waiting for update or no nodes found..."
 NO_DECISIONS: Final = "no decisions of Karpenter in the Events of this cluster"
 GREY: Final = "#626262"
@@ -210,21 +217,48 @@ def stay_table(snapshot: TopSnapshot) -> TableData:
     return TableData(columns, tuple(lines))
 
 
-def pending_table(pods: Sequence[PendingPod], *, cut: bool = False) -> TableData:
-    """Return the pods that wait, and why; on one line each and without a heading if `cut`."""
+def pending_table(pods: Sequence[PendingPod], *, detail: str = "sentence", heading: bool = True) -> TableData:
+    """Return the pods that wait, and why; `detail` is the sentence, the cause, or one line of the cause."""
     columns = (
-        FittedColumn(title="" if cut else "waits", right=True),
-        FittedColumn(title="" if cut else "pod", least=12, cut=True),
-        FittedColumn(title="" if cut else "why", least=20, cut=cut),
+        FittedColumn(title="waits" if heading else "", least=12, cut=True),
+        FittedColumn(title="why" if heading else "", least=20, cut=detail == "line"),
     )
     rows = (
         (
-            Text(f"{each.count:,}", "yellow" if each.placed else "bold red"),
-            each.pod.removeprefix("default/"),
-            each.sentence,
+            Text(each.name, "yellow" if each.placed else "bold red"),
+            each.sentence.removeprefix(NO_PLACE) if detail == "sentence" else each.cause or each.sentence,
         )
         for each in pods
     )
+    return TableData(columns, tuple(rows))
+
+
+def cost_table(costs: CostAllocation, sign: str) -> TableData:
+    """Return what each workload costs, and what is idle or overhead; together they are the bill."""
+    columns = (
+        FittedColumn(title="workload", least=14, cut=True),
+        FittedColumn(title=f"{sign}/month", right=True),
+        FittedColumn(title="of the bill", right=True),
+        FittedColumn(least=6, drop=4),
+        FittedColumn(title="pods", right=True, drop=1),
+        FittedColumn(title="cpu", right=True, drop=2),
+        FittedColumn(title="memory", right=True, drop=3),
+    )
+    all_of_it = costs.total.monthly
+    amounts = [(each.monthly, each.name) for each in costs.workloads]
+    requests = {
+        each.name: (f"{each.pods:,}", _amount(CPU, each.cpu), _amount(MEMORY, each.memory * 1024**2))
+        for each in costs.workloads
+    }
+    amounts += [(costs.idle.monthly, _IDLE), (costs.overhead.monthly, _OVERHEAD), (all_of_it, _BILL)]
+    rows: list[tuple[Cell, ...]] = []
+    for monthly, name in amounts:
+        share = monthly / all_of_it if all_of_it else 0.0
+        style = "" if name in requests else "bold" if name == _BILL else "bright_black"
+        bar = UsageBar(share, ("#04B575", "#04B575", "#04B575"), percent=False) if name != _BILL else Text("")
+        rows.append(
+            (Text(name, style), f"{monthly:,.2f}", f"{share:.1%}", bar, *requests.get(name, ("", "", "")))
+        )
     return TableData(columns, tuple(rows))
 
 
@@ -253,7 +287,7 @@ def last_line(snapshot: TopSnapshot) -> Text:
     last = snapshot.decisions[0]
     when = f"{age(snapshot.now - last.at)} ago " if last.at is not None else ""
     text = f"{when}{last.reason} {last.object}: {last.message}"
-    return Text(text, "yellow" if last.warning else "cyan", no_wrap=True, overflow="ellipsis")
+    return Text(printable(text), "yellow" if last.warning else "cyan", no_wrap=True, overflow="ellipsis")
 
 
 def whole_page(snapshot: TopSnapshot, options: TopOptions, width: int) -> Group:

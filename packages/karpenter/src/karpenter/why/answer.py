@@ -94,11 +94,11 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True):
 
     now: datetime
     provision: Provision
-    """What the operator would launch, as it searches: with the proof that ends a search for less."""
+    """What the operator would launch, and how far that is from the cheapest possible."""
 
     disrupt: Disrupt
     ask: Provision
-    """The same without the proof: enough to know whether a pod has a place."""
+    """What the operator would launch; no bound of its cost is worked out."""
 
     ask_disrupt: Disrupt
     done: tuple[Done, ...] = ()

@@ -253,7 +253,7 @@ def explain_pool(inquiry: Inquiry, pool: NodePool) -> Explanation:
     """Return what a NodePool is used for, or why it is not."""
     name = f"nodepool/{pool.name}"
     view = inquiry.view
-    decision = inquiry.provision(view)
+    decision = inquiry.ask(view)
     nodes = [node for node in state_nodes(view) if node.pool == pool.name]
     new = [node for node in decision.plan.new_nodes if node.pool == pool.name]
     because = [f"it has {counted(len(nodes), 'node')} now", *inquiry.remarks_about(pool.name)]

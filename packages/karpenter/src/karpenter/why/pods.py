@@ -42,8 +42,6 @@ def explain_pod(inquiry: Inquiry, pod: Pod) -> Explanation:
     name = f"pod/{pod.key}"
     # Nothing is decided about a pod that is gated, so nothing need be asked.
     decision = inquiry.ask(inquiry.view) if not pod.spec.scheduling_gates else None
-    if decision is not None and place_of(decision, pod.key):
-        decision = inquiry.provision(inquiry.view)
     place = place_of(decision, pod.key) if decision is not None else ""
     if decision is None or not place:
         return refusal_of(inquiry, name, (pod,), decision)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
+from karpenter.base.text import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -44,5 +46,5 @@ def _then(kind: str, result: str) -> str:
 def _wrapped(line: str) -> str:
     indent = "    " if line.startswith("  - ") else ""
     return textwrap.fill(
-        line, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        printable(line), _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )

@@ -63,8 +63,6 @@ def explain_workload(inquiry: Inquiry, kind: str, key: str, pods: tuple[Pod, ...
         return Explanation(object=name, placed=True, answer=f"{count}.", because=there)
     decision = inquiry.ask(inquiry.view)
     keys = [pod.key for pod in waiting]
-    if len(places_of(decision, keys)) == len(keys):
-        decision = inquiry.provision(inquiry.view)
     places = places_of(decision, keys)
     lost = tuple(pod for pod in waiting if pod.key not in places)
     counts = Counter(places[key] for key in keys if key in places)

@@ -84,6 +84,11 @@ def test_what_does_not_hold_at_birth_is_counted_but_not_told() -> None:
     assert (reasons, counted) == ([], 1.0)
 
 
+def test_what_is_wrong_at_birth_is_told() -> None:
+    """A class whose first look finds nothing is a class that someone has just written, and waits for."""
+    assert told((), (ready("False"),))[0] == ["Ready"]
+
+
 def test_a_class_that_leaves_is_shown_until_it_is_gone() -> None:
     """Then only how long it took is left."""
 

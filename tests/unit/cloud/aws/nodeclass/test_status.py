@@ -135,6 +135,34 @@ def test_a_part_that_is_missing_is_named(spec: dict[str, Any], kind: str, reason
 
 
 @pytest.mark.parametrize(
+    ("terms", "kind", "message"),
+    [
+        pytest.param(
+            {"subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "green"}}, {"id": "subnet-1"}]},
+            "SubnetsReady",
+            "no subnet of us-west-2 has tag karpenter.sh/discovery=green, or id subnet-1",
+            id="subnets by a tag or by an id",
+        ),
+        pytest.param(
+            {"securityGroupSelectorTerms": [{"tags": {"team": "*", "env": "test"}}, {"name": "nodes"}]},
+            "SecurityGroupsReady",
+            "no security group of us-west-2 has tag env=test and tag team, or name nodes",
+            id="groups by two tags, of which one may have any value, or by a name",
+        ),
+        pytest.param(
+            {"amiSelectorTerms": [{"name": "mine-*", "owner": "self"}], "amiFamily": "AL2023"},
+            "AMIsReady",
+            "no available image has name mine-* and owner self",
+            id="images by name and owner",
+        ),
+    ],
+)
+def test_the_message_says_what_was_looked_for(terms: dict[str, Any], kind: str, message: str) -> None:
+    """A typo in a tag is seen without opening the class."""
+    assert condition(resolved(**terms), kind).message == message
+
+
+@pytest.mark.parametrize(
     ("spec", "status"),
     [
         pytest.param({"subnetSelectorTerms": TERM}, "False", id="a part that is missing"),

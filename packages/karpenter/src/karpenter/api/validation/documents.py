@@ -6,9 +6,11 @@ where a caller has them (:data:`ServerRules`). Without these a part of them is c
 which finds fields of the wrong type; their names have to be DNS names, their labels and selectors have to be
 labels that fit each other, and their counts and amounts may not be negative. Removed kinds (Provisioner,
 Machine, AWSNodeTemplate) are refused with the name of their successor, because their authors expect nodes
-from them. Any other kind is reported as skipped.
+from them, and so are kinds that only look like one of ours or of Kubernetes. Any other kind is reported as
+skipped, and so is what a folder holds that is no Kubernetes object.
 """
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -16,7 +18,8 @@ from typing import Any
 
 import msgspec
 
-from karpenter.api.kinds import KINDS
+from karpenter.api.capacitybuffer import CapacityBuffer
+from karpenter.api.kinds import ALL_KINDS, KINDS
 from karpenter.api.manifests import Document, read_object
 from karpenter.api.meta import InvalidObject
 from karpenter.api.price_annotations import OF_PODS
@@ -33,6 +36,7 @@ from karpenter.api.validation.nodeclaim_validation import (
 )
 from karpenter.api.validation.nodepool_validation import check_annotations
 from karpenter.api.validation.objects import check_object
+from karpenter.api.validation.words import in_words
 from karpenter.base.pretty import excerpt
 
 _CONVERT = "karpenter convert -f FILE writes it as that"
@@ -55,6 +59,52 @@ def refusal(api_version: str, kind: str) -> str | None:
     if successor is None:
         return None
     return f"{api_version} {kind} is from before version 1 and was replaced by {successor}; {_CONVERT}"
+
+
+def unknown_kind(api_version: str, kind: str) -> str | None:
+    """
+    Return the sentence that refuses what is almost a kind that we know, or is in one of Karpenter's groups.
+
+    Karpenter's groups have the kinds of :data:`KINDS` and no others. Other groups have kinds that we do not
+    know, so there only what is spelled almost as one of ours is refused.
+    """
+    if (api_version, kind) in KINDS or (api_version, kind) in _SUCCESSORS:
+        return None
+    group = api_version.rpartition("/")[0]
+    named = f"{excerpt(kind)[1:-1]} of {excerpt(api_version)[1:-1]} is not known here"
+    near = _nearest_kind(group, kind)
+    if near is not None:
+        version, name = near
+        return f"{named}; did you mean {name} of {version}?"
+    if group in _OURS_ALONE:
+        there = (f"{each.name} of {each.api_version}" for each in ALL_KINDS if each.group == group)
+        return f"{named}; {group} has {' and '.join(there)}"
+    return None
+
+
+_BUFFERS = CapacityBuffer.api_version.partition("/")[0]
+_OUR_GROUPS = frozenset(each.group for each in ALL_KINDS if each.ours)
+_OURS_ALONE = _OUR_GROUPS - {_BUFFERS}
+"""Groups without other kinds than Karpenter's; Cluster Autoscaler has kinds beside CapacityBuffer."""
+
+_CORRECTED = _OUR_GROUPS | {"", "apps", "batch", "policy"}
+"""Groups in which a kind that is spelled almost as a known one is a mistake."""
+
+_ALMOST = 0.85
+
+
+def _nearest_kind(group: str, kind: str) -> tuple[str, str] | None:
+    """Return apiVersion and kind of what was probably meant."""
+    known = [(version.rpartition("/")[0], version, name) for version, name in (*_SUCCESSORS, *KINDS)]
+    if group not in _CORRECTED:
+        ours = {of: (version, name) for of, version, name in known if name == kind and of in _OUR_GROUPS}
+        close = difflib.get_close_matches(group, ours, n=1, cutoff=_ALMOST)
+        return ours[close[0]] if close else None
+    by_name = {each.plural: (each.api_version, each.name) for each in ALL_KINDS if each.group == group}
+    by_name |= {name.lower(): (version, name) for of, version, name in known if of == group}
+    cutoff = 0.6 if group in _OURS_ALONE else _ALMOST
+    close = difflib.get_close_matches(kind.lower(), by_name, n=1, cutoff=cutoff)
+    return by_name[close[0]] if close else None
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,13 +130,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
-    """An object of a kind that we know nothing of."""
+    """An object of a kind that we know nothing of, or something in a folder that is no object."""
 
     source: str
-    subject: str
-    api_version: str
+    subject: str = ""
+    api_version: str = ""
 
     def __str__(self) -> str:
+        if not self.subject:
+            return f"{self.source}: skipped, since it is no Kubernetes object"
         version = self.api_version or "its apiVersion"
         return f"{self.source}: {self.subject}: skipped, since {version} is not known here"
 
@@ -129,13 +181,14 @@ def check_document(
         yield Finding(source=found.subject, field=found.field, reason=INVALID, message=found.problem)
         return
     api_version, kind_name = found.identity
-    sentence = refusal(api_version, kind_name)
+    sentence = refusal(api_version, kind_name) or unknown_kind(api_version, kind_name)
     if sentence is not None:
         yield Finding(source=found.source, subject=found.subject, reason=NOT_SUPPORTED, message=sentence)
         return
     kind = KINDS.get(found.identity)
     ours = kind is not None and kind.ours
     judged = rules(found.plain) if rules is not None and not ours else None
+    judged = None if judged is None else [in_words(each) for each in judged]
     if kind is None and judged is None:
         yield Skipped(source=found.source, subject=found.subject, api_version=api_version)
         return

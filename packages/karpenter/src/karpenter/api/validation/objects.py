@@ -28,6 +28,7 @@ from karpenter.api.schema.field import INVALID, invalid, required
 from karpenter.api.validation.nodeclaim_validation import SUBDOMAIN_RULE, is_subdomain
 from karpenter.api.validation.nodeoverlay_validation import validate_nodeoverlay
 from karpenter.api.validation.nodepool_validation import check_amounts, validate_nodepool
+from karpenter.api.validation.words import in_words
 
 _MOST_NAMES = 40
 """How many fields are listed beside one that is unknown."""
@@ -61,7 +62,7 @@ def check_object(
     """
     found, filled = check_admission(kind, plain, old=old)
     if found:
-        return found
+        return tuple(map(in_words, found))
     try:
         resource = convert(filled, kind.struct)
     except InvalidObject as error:  # metadata is not in the schema, and its shape may be wrong

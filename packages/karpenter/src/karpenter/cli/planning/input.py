@@ -18,12 +18,20 @@ import msgspec
 
 from karpenter.api.cluster import Event, PriorityClass
 from karpenter.api.labels import NODEPOOL_HASH
-from karpenter.api.manifests import Document, documents_or_refusals, read_object
-from karpenter.api.meta import Condition, InvalidObject, Resource, to_plain
+from karpenter.api.manifests import Document, NotAnObject, documents_or_refusals, read_object
+from karpenter.api.meta import Condition, InvalidObject, Resource, explain, to_plain
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.validation.amounts import COUNTING, bad_amounts, bad_quantities
-from karpenter.api.validation.documents import Finding, builtin_problems, check_document, refusal, untold
+from karpenter.api.validation.documents import (
+    Finding,
+    builtin_problems,
+    check_document,
+    refusal,
+    unknown_kind,
+    untold,
+)
+from karpenter.api.validation.words import message_in_words
 from karpenter.cli.files import SourceText, read_texts
 from karpenter.cli.planning.autoscaling import (
     Bound,
@@ -166,7 +174,9 @@ def read_input(
         for text in layer:
             for found in documents_or_refusals(text.content, text.source):
                 progress.step(text.source)
-                if isinstance(found, InvalidObject):
+                if text.in_folder and isinstance(found, NotAnObject):
+                    reader.skipped.append(f"{found.subject}: is no Kubernetes object and is left out")
+                elif isinstance(found, InvalidObject):
                     reader.problems.append(str(found))
                 else:
                     reader.read(found)
@@ -226,9 +236,9 @@ class _ManifestReader:
 
     def read(self, document: Document) -> None:
         version, kind = document.identity
-        old = refusal(version, kind)
-        if old is not None:
-            self.problems.append(f"{document.source}: {document.subject}: {old}")
+        refused = refusal(version, kind) or unknown_kind(version, kind)
+        if refused is not None:
+            self.problems.append(f"{document.source}: {document.subject}: {refused}")
             return
         try:
             found, node_class = read_object(document), _node_class(document)
@@ -258,7 +268,7 @@ class _ManifestReader:
             found += builtin_problems(document)
         else:
             self.skipped += [f"{subject}: {each.field}: {each.message}" for each in judged.unknown]
-            others = [(each.field, each.message) for each in judged.problems]
+            others = [(each.field, message_in_words(each.message)) for each in judged.problems]
             found += untold(others, [field for field, _ in found])
         self.problems += [f"{subject}: {field}: {problem}" for field, problem in found]
 
@@ -288,8 +298,9 @@ def _node_class(document: Document) -> NodeClass | None:
     try:
         conditions = msgspec.convert(raw or [], list[Condition])
     except msgspec.ValidationError as error:
-        problem = str(error)
-        raise InvalidObject(subject=document.subject, field="status.conditions", problem=problem) from None
+        place, problem = explain(str(error))
+        field = f"status.conditions{place}"
+        raise InvalidObject(subject=document.subject, field=field, problem=problem) from None
     told = status if isinstance(status, dict) else {}
     plain = {**document.plain, "status": {**told, "conditions": [to_plain(each) for each in conditions]}}
     return node_class_of(plain, version.partition("/")[0], kind)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from rich.text import Text
 
+from karpenter.base.text import printable, printable_lines
 from karpenter.cli.planning.data import bill, counted, money
 from karpenter.cli.planning.rows import comparison_rows, machine_rows, rollout_sentences
 from karpenter.core.model.pricing import (
@@ -91,7 +92,8 @@ def show(
         console.print(_existing(plan, decision.names, console.width))
     for state in decision.provisioning.pools:
         if state.obstacle and plan.refusals:
-            console.print(Text(f"NodePool {state.pool.name} is not used: {state.obstacle}", style="yellow"))
+            text = f"NodePool {state.pool.name} is not used: {state.obstacle}"
+            console.print(Text(printable(text), style="yellow"))
     if why and plan.because:
         console.print(_reasons("Why there", "green", plan.because.items(), decision.names, console.width))
     if plan.refusals:
@@ -101,14 +103,14 @@ def show(
         skipped = ((refusal.pod, refusal.message) for refusal in decision.skipped)
         console.print(_reasons("Skipped", "yellow", skipped, decision.names, console.width))
     for remark in remarks:
-        console.print(Text(remark, style="yellow"))
+        console.print(Text(printable(remark), style="yellow"))
     console.print(_summary(plan))
     if decision.disruption is not None:
         console.print()
         show_disruption(decision.disruption, console)
     if change is not None:
         console.print()
-        console.print(Text("\n".join(rollout_sentences(change))))
+        console.print(Text(printable_lines("\n".join(rollout_sentences(change)))))
 
 
 def _console() -> Console:
@@ -128,7 +130,7 @@ def show_comparison(comparison: PlanComparison, console: Console | None = None) 
         FittedColumn(title="after", right=True),
         FittedColumn(title="change", right=True),
     )
-    console.print(f"before: {before.name}\nafter:  {after.name}\n", soft_wrap=True)
+    console.print(printable_lines(f"before: {before.name}\nafter:  {after.name}\n"), soft_wrap=True)
     console.print(fitted(columns, [list(row) for row in comparison_rows(comparison)], console.width))
     types = [
         [name, f"{one:,}", f"{other:,}", f"{other - one:+,}"]
@@ -142,9 +144,9 @@ def show_comparison(comparison: PlanComparison, console: Console | None = None) 
         ("green", "A place now", comparison.rescued),
     ):
         if pods:
-            console.print(Text(f"{title}: {_pods(list(pods), {})}", style=style))
+            console.print(Text(printable(f"{title}: {_pods(list(pods), {})}"), style=style))
     if after.change is not None:
-        console.print(Text("\n".join(rollout_sentences(after.change))))
+        console.print(Text(printable_lines("\n".join(rollout_sentences(after.change)))))
     if comparison.is_same:
         console.print("Both come to the same.")
 
@@ -343,7 +345,8 @@ def show_disruption(decision: DisruptionDecision, console: Console) -> None:
         )
         back = sorted({each.destinations for each in decision.commands if each.preferred})
         if back:
-            console.print(f"Pods go back to NodePool {', '.join(back)}, which has a higher weight.")
+            text = f"Pods go back to NodePool {', '.join(back)}, which has a higher weight."
+            console.print(printable(text))
     else:
         console.print("No machine would go now.")
     if decision.bound is not None and decision.bound.nodes:

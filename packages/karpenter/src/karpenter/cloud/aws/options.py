@@ -94,8 +94,8 @@ def read_settings(cluster: str, given: Mapping[str, str]) -> AwsSettings:
     name = given.get("CLUSTER_NAME") or cluster
     if not name:
         raise BadAwsSetting("CLUSTER_NAME", "is required")
-    gates = _gates(given.get("FEATURE_GATES", ""))
-    aws_gates = _gates(given.get("AWS_FEATURE_GATES", ""))
+    gates = _gates(given.get("FEATURE_GATES", ""), "FEATURE_GATES")
+    aws_gates = _gates(given.get(_AWS_GATES, ""), _AWS_GATES)
     values: dict[str, Any] = {}
     for key, (field, parse) in _READERS.items():
         try:
@@ -105,7 +105,7 @@ def read_settings(cluster: str, given: Mapping[str, str]) -> AwsSettings:
             log.warning("setting.ignored", setting=key, value=given[key])
     return AwsSettings(
         cluster=name,
-        expressions=aws_gates.get("NodeClassCEL", False),
+        expressions=aws_gates.get(_CEL, False),
         reserved_capacity=gates.get("ReservedCapacity", True),
         node_overlay=gates.get("NodeOverlay", False),
         **values,
@@ -122,6 +122,9 @@ def check_flags(flags: Mapping[str, str]) -> None:
     for key, text in flags.items():
         if key in _READERS and text:
             _READERS[key][1](text, key)
+    for name in _gates(flags.get(_AWS_GATES, ""), _AWS_GATES):
+        if name != _CEL:
+            raise BadAwsSetting(_AWS_GATES, f"there is no feature gate {name!r}; there is {_CEL}")
 
 
 def _text(text: str, name: str) -> str:
@@ -235,12 +238,16 @@ AWS_SETTINGS: Final = (
 """What can be set beside the name of the cluster, in the order in which it is documented."""
 
 
-def _gates(text: str) -> dict[str, bool]:
+_AWS_GATES: Final = "AWS_FEATURE_GATES"
+_CEL: Final = "NodeClassCEL"
+
+
+def _gates(text: str, setting: str) -> dict[str, bool]:
     gates = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = part.partition("=")
         try:
             gates[name.strip()] = parse_switch(value.strip())
         except ValueError:
-            raise BadAwsSetting("FEATURE_GATES", f"{part!r} is not Name=true or Name=false") from None
+            raise BadAwsSetting(setting, f"{part!r} is not Name=true or Name=false") from None
     return gates

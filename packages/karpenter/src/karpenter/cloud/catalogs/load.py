@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.labels import REGION
+from karpenter.base.files import LARGEST_TEXT, read_bounded
+from karpenter.base.pretty import did_you_mean, nearest
 from karpenter.cloud.catalogs.kwok import kwok_catalog
 from karpenter.cloud.catalogs.kwok_format import CatalogProblem, InvalidCatalog, parse_catalog
 
@@ -35,10 +37,12 @@ def load_catalog(name: str) -> Catalog:
     if name == KWOK or name.partition(":")[0] == AWS:
         return _built_in(name)
     try:
-        text = Path(name).read_text(encoding="utf-8")
+        text = read_bounded(Path(name), LARGEST_TEXT).decode("utf-8")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
-        raise InvalidCatalog([CatalogProblem(name, "", "", _unreadable(reason))]) from None
+        near = nearest(name, built_in_names())
+        meant = f"; did you mean {near}?" if near else ""
+        raise InvalidCatalog([CatalogProblem(name, "", "", f"{_unreadable(reason)}{meant}")]) from None
     return _with_volumes(parse_catalog(text, file=name))
 
 
@@ -71,10 +75,8 @@ def _built_in(name: str) -> Catalog:
     region = name.removeprefix(AWS).removeprefix(":") or DEFAULT_REGION
     data = load_data()
     if region not in data.regions:
-        known = ", ".join(sorted(data.regions))
-        raise InvalidCatalog(
-            [CatalogProblem(name, "", "", f"there is no region {region!r}; the regions are {known}")]
-        )
+        meant = did_you_mean(region, sorted(data.regions))
+        raise InvalidCatalog([CatalogProblem(name, "", "", f"there is no region {region!r}; {meant}")])
     return ec2_catalog(data, region)
 
 

@@ -1,11 +1,16 @@
 // The page: reads the document, follows a live cluster, and connects the views with pointer and keys.
 
 import { ClusterMap } from "./map.js";
-import { HOURS_A_MONTH, Model, clock, dollars, hourly } from "./model.js";
-import { Detail, make, showDecisions, showFeed, showMoney, showWhatIf } from "./views.js";
+import { HOURS_A_MONTH, Model, clock, dollars, hourly, plain } from "./model.js";
+import { Money } from "./money.js";
+import { Detail, make, showDecisions, showFeed, showWhatIf } from "./views.js";
 
 const $ = (id) => document.getElementById(id);
 const VIEWS = ["map", "decisions", "whatif", "money"];
+const TOLD = {
+  cpu: "requested by pods, of what all machines have", memory: "requested by pods, of what all machines have", spot: "of the bill",
+  "gap to bound": "how far the bill is above what any plan must cost, at most",
+};
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 class App {
@@ -13,14 +18,17 @@ class App {
     this.model = new Model(doc);
     this.map = new ClusterMap($("map"), this.model, (found) => this.select(found));
     this.detail = new Detail($("detail"), this);
+    this.money = new Money($("view-money"), this);
     this.view = "map";
     this.model.listeners.push((what) => this.changed(what));
-    $("title").textContent = doc.title;
-    document.title = `${doc.title} · karpenter`;
+    $("title").textContent = plain(doc.title);
+    document.title = `${plain(doc.title)} · karpenter`;
+    $("loading").hidden = true;
     $("tab-whatif").hidden = !this.can("whatif");
     this.remarks(doc);
     this.bind();
-    if (this.model.last && this.model.live) this.model.go(this.model.last);
+    // A plan opens on what it comes to, a live cluster on what is now, a record on its beginning.
+    if (this.model.last && doc.mode !== "record") this.model.go(this.model.last);
     else this.changed("state", false);
   }
 
@@ -65,6 +73,15 @@ class App {
     return fetched(`pool?name=${encodeURIComponent(name)}&at=${encodeURIComponent(this.at)}`);
   }
 
+  /** What workloads cost at the moment that is shown; of a saved page, at the nearest moment that is in it. */
+  async costs() {
+    const { model } = this, saved = Object.keys(model.doc.costs).map(Number);
+    if (!saved.length && !this.can("why")) return { error: "This page was saved without costs." };
+    if (!saved.length) return fetched(`costs?at=${model.live && model.index === model.last ? "" : encodeURIComponent(new Date(model.time).toISOString())}`);
+    const near = saved.sort((a, b) => Math.abs(a - model.index) - Math.abs(b - model.index))[0];
+    return { ...model.doc.costs[near], frames: near };
+  }
+
   async tryWhatIf() {
     const place = $("whatif-answer");
     place.replaceChildren(make("p", { class: "quiet" }, "planning…"));
@@ -80,7 +97,6 @@ class App {
     if (name) $("whatif-pool").value = name;
     const details = await this.poolDetails($("whatif-pool").value);
     if (!details.error) $("manifest").value = details.manifest;
-    if (this.view === "whatif") $("manifest").focus(); // people may have gone elsewhere meanwhile
   }
 
   fillPools() {
@@ -104,21 +120,31 @@ class App {
   }
 
   refresh() {
-    if (this.view === "map") showFeed($("feed-list"), this.model, (row) => this.chose(row));
-    else if (this.view === "decisions") showDecisions($("view-decisions"), this.model, (row) => this.chose(row));
-    else if (this.view === "money") showMoney($("view-money"), this.model);
+    const { model } = this;
+    if (this.view === "money") return this.money.show();
+    // Rows stay as they are while nothing of them changes, so that they keep the focus and can be selected.
+    const shown = `${this.view}/${model.decided}/${model.live && model.index === model.last ? "now" : model.index}/${$("filter-kind").value}/${$("filter-text").value}`;
+    if (shown === this.shownRows) return undefined;
+    this.shownRows = shown;
+    if (this.view === "map") showFeed($("feed-list"), model, (row) => this.chose(row));
+    else if (this.view === "decisions") showDecisions($("view-decisions"), model, (row) => this.chose(row));
+    return undefined;
   }
 
   figures() {
-    const { bill, plan } = this.model;
+    const { bill, plan, used } = this.model;
     const gap = plan && plan.bound ? `${((plan.hourly / plan.bound - 1) * 100).toFixed(1)} %` : "";
     const pairs = [
       ["bill", `${hourly(bill.hourly)}/h · ${dollars(bill.hourly * HOURS_A_MONTH)}/month`], ["machines", bill.machines.toLocaleString("en-US")],
       ["pods", bill.running.toLocaleString("en-US")], ["waiting", bill.waiting.toLocaleString("en-US")],
+      ["cpu", bill.machines ? `${Math.round(used.cpu * 100)} %` : ""], ["memory", bill.machines ? `${Math.round(used.memory * 100)} %` : ""],
       ["spot", bill.hourly ? `${Math.round((bill.spot / bill.hourly) * 100)} %` : "0 %"], ["gap to bound", gap],
     ];
+    const key = JSON.stringify(pairs);
+    if (key === this.figuresKey) return;
+    this.figuresKey = key;
     $("figures").replaceChildren(...pairs.filter(([, value]) => value).map(([name, value]) =>
-      make("div", {}, make("dt", {}, name), make("dd", { class: name === "waiting" && bill.waiting ? "bad" : "" }, value))));
+      make("div", { class: name === "bill" ? "first" : "", title: TOLD[name] }, make("dt", {}, name), make("dd", { class: name === "waiting" && bill.waiting ? "bad" : "" }, value))));
   }
 
   legend() {
@@ -154,8 +180,8 @@ class App {
     $("slider").value = String(model.index);
     const frame = model.frames[model.index - 1];
     const title = (frame && frame.title) || (model.doc.mode === "plan" && !model.index ? "as it is" : clock(model.time));
-    $("moment").textContent = title;
-    $("slider").setAttribute("aria-valuetext", title);
+    $("moment").textContent = plain(title);
+    $("slider").setAttribute("aria-valuetext", plain(title));
     const key = `${model.last}/${model.decisions.length}`;
     if (key !== this.marksKey) this.marks(key);
   }
@@ -200,7 +226,7 @@ class App {
       if (known && known[1]) names.add(known[1]);
     }
     this.map.marked = [...names].map((name) => this.nodeOf(name));
-    this.open("map");
+    if (this.view !== "map") this.enter("map");
     this.map.request();
   }
 
@@ -213,6 +239,14 @@ class App {
   open(name) {
     this.show(name);
     if (name === "whatif" && !$("manifest").value) this.edit("");
+  }
+
+  /** Show a view, and have the keys go there. */
+  enter(name) {
+    if ($(`tab-${name}`).hidden) return;
+    this.open(name);
+    const place = { map: $("map"), decisions: document.querySelector("#decisions tbody tr") }[name] || $(`view-${name}`);
+    place.focus({ preventScroll: true });
   }
 
   show(name) {
@@ -341,15 +375,16 @@ class App {
   }
 
   key(event) {
-    const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) && event.target.type !== "range";
     if (event.key === "Escape") return this.escape(event);
-    if (typing || event.ctrlKey || event.metaKey || event.altKey) return undefined;
+    if (isTyping(event.target) || event.ctrlKey || event.metaKey || event.altKey) return undefined;
     const actions = {
       "/": () => $("search").focus(), "+": () => this.map.zoom(1.3), "=": () => this.map.zoom(1.3), "-": () => this.map.zoom(1 / 1.3),
       0: () => this.map.fit(), ",": () => { this.stop(); this.model.go(this.model.index - 1); }, ".": () => { this.stop(); this.model.go(this.model.index + 1); },
       t: () => this.theme(), "?": () => this.help(),
+      e: () => { if (this.view === "whatif") $("manifest").focus(); },
     };
-    VIEWS.forEach((name, number) => { actions[number + 1] = () => { if (!$(`tab-${name}`).hidden) this.open(name); }; });
+    VIEWS.forEach((name, number) => { actions[number + 1] = () => this.enter(name); });
+    if (event.target === document.body && this.view === "map") this.mapKey(event);
     if (event.target.tagName !== "BUTTON" && this.model.last) actions[" "] = () => this.play();
     const action = actions[event.key];
     if (action) {
@@ -364,12 +399,15 @@ class App {
     if (event.target.id === "search") {
       $("search").value = "";
       this.search("");
-      $("map").focus();
+    } else if (isTyping(event.target)) {
+      return this.enter(this.view);
     }
-    this.map.marked = null;
+    if (isTyping(event.target)) this.enter(this.view);
     return this.select(null);
   }
 }
+
+const isTyping = (target) => /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) && target.type !== "range";
 
 async function fetched(path, options = {}) {
   try {
@@ -383,7 +421,7 @@ async function fetched(path, options = {}) {
 function follow(app) {
   const source = new EventSource(`events?since=${app.model.doc.revision}`);
   source.addEventListener("frame", (event) => app.model.push(JSON.parse(event.data)));
-  source.addEventListener("decision", (event) => { app.model.decisions.push(JSON.parse(event.data)); app.model.changed("more"); });
+  source.addEventListener("decision", (event) => { app.model.decide(JSON.parse(event.data)); app.model.changed("more"); });
   source.addEventListener("plan", (event) => {
     app.model.plans.push(JSON.parse(event.data));
     app.model.plans.sort((a, b) => (a.at < b.at ? -1 : 1));
@@ -399,7 +437,11 @@ function follow(app) {
 
 async function begin() {
   const saved = $("document");
-  const doc = saved ? JSON.parse(saved.textContent) : await (await fetch("document")).json();
+  const doc = saved ? JSON.parse(saved.textContent) : await fetched("document");
+  if (doc.error) {
+    $("loading").textContent = doc.error;
+    return;
+  }
   const app = new App(doc);
   globalThis.karpenterConsole = app;
   if (!saved) follow(app);

@@ -1,7 +1,9 @@
 // Where machines and pods are drawn: rows are NodePools, columns are zones. World units, not pixels.
 
-export const HEAD = 26;
 const SIDE = 120;
+const NARROW = 560;
+const MOST_TILES = 60;
+const MOST_BOXES = 24;
 const GAP = 7;
 const UNIT = 26;
 const CELL_GAP = 18;
@@ -15,23 +17,29 @@ function sized(machine) {
 
 /** Lay out the map so that it is as large as it can be in a window of this shape. */
 export function layoutMap(model, width, height) {
-  let best = null, most = 0;
-  for (const stretch of [0.35, 0.6, 1, 1.6, 2.6, 4.2]) {
-    const found = laidOut(model, stretch);
+  const narrow = width < NARROW;
+  let best = null, most = 0, line = 16;
+  // Names have a size on the screen, so that their room depends on the scale that is found.
+  for (const stretch of [0.35, 0.6, 1, 1.6, 2.6, 4.2, 1]) {
+    const found = laidOut(model, stretch, narrow, line);
     const scale = Math.min(width / found.width, height / found.height);
-    if (scale > most * 1.02) {
-      best = found;
-      most = scale;
+    line = Math.min(Math.max(16 / scale, 6), 90);
+    const again = laidOut(model, stretch, narrow, line);
+    const fits = Math.min(width / again.width, height / again.height);
+    if (fits > most * 1.02) {
+      best = again;
+      most = fits;
     }
   }
   return best;
 }
 
-function laidOut(model, stretch) {
+function laidOut(model, stretch, narrow, line) {
+  const side = narrow ? 0 : SIDE, head = Math.max(line * 1.2, 26);
   const cells = new Map();
   const pools = new Set([...model.state.pools.keys()].sort());
   // Machines have no zone before they are launched; their column is always there, so that nothing jumps.
-  const zones = new Set(model.doc.mode === "plan" ? [] : [""]);
+  const zones = new Set(model.doc.mode === "plan" || narrow ? [] : [""]);
   for (const machine of model.state.machines.values()) {
     pools.add(machine.pool || "");
     zones.add(machine.zone || "");
@@ -43,16 +51,18 @@ function laidOut(model, stretch) {
   for (const machine of model.state.machines.values()) {
     cells.get(`${machine.pool || ""}\n${machine.zone || ""}`).push({ machine, ...sized(machine) });
   }
-  const widths = columns.map((column) => Math.max(120, ...rows.map((row) => wished(cells.get(`${row}\n${column}`), stretch))));
-  const result = { cells: [], machines: new Map(), rows: [], columns: [], width: 0, height: 0, waiting: null };
-  let y = HEAD + waitingLane(model, result, widths);
+  const widths = columns.map((column) => Math.max(narrow ? 60 : 120, ...rows.map((row) => wished(cells.get(`${row}\n${column}`), stretch))));
+  const result = { cells: [], machines: new Map(), rows: [], columns: [], width: 0, height: 0, waiting: null, narrow, head, side };
+  let y = head + (narrow ? 0.3 * line : 0);
+  y += waitingLane(model, result, widths, y, line);
   for (const row of rows) {
+    if (narrow) y += line;
     let height = 46;
     for (const [number, column] of columns.entries()) {
       height = Math.max(height, shelves(cells.get(`${row}\n${column}`), widths[number]));
     }
     result.rows.push({ name: row, y, h: height });
-    let x = SIDE;
+    let x = side;
     for (const [number, column] of columns.entries()) {
       const members = cells.get(`${row}\n${column}`);
       result.cells.push({ pool: row, zone: column, x, y, w: widths[number], h: height, members });
@@ -65,7 +75,7 @@ function laidOut(model, stretch) {
     }
     y += height + CELL_GAP;
   }
-  let x = SIDE;
+  let x = side;
   for (const [number, column] of columns.entries()) {
     result.columns.push({ name: column, x, w: widths[number] });
     x += widths[number] + CELL_GAP;
@@ -75,19 +85,38 @@ function laidOut(model, stretch) {
   return result;
 }
 
-/** Pods that wait, in a lane above the machines. */
-function waitingLane(model, result, widths) {
+/** Pods that wait, in a lane above the machines: one tile each, or one for each workload if there are many. */
+function waitingLane(model, result, widths, top, line) {
   const pods = model.pods.get("") || [];
   if (!pods.length) return 0;
-  const size = 14, width = widths.reduce((sum, each) => sum + each + CELL_GAP, -CELL_GAP);
-  const many = Math.max(1, Math.floor(width / (size + 2)));
-  result.waiting = { x: SIDE, y: HEAD, w: width, h: Math.ceil(pods.length / many) * (size + 2) + 8, tiles: [] };
-  pods.forEach(([key, pod], number) => {
-    result.waiting.tiles.push({
-      key, pod, x: SIDE + 4 + (number % many) * (size + 2), y: HEAD + 4 + Math.floor(number / many) * (size + 2), w: size, h: size,
-    });
-  });
-  return result.waiting.h + CELL_GAP;
+  const name = result.narrow ? line : 0;
+  const width = widths.reduce((sum, each) => sum + each + CELL_GAP, -CELL_GAP);
+  const tiles = pods.length > MOST_TILES ? workloadTiles(pods) : pods.map(([key, pod]) => ({ key, keys: [key], pod }));
+  const size = pods.length > MOST_TILES ? { w: Math.min(width - 8, line * 14), h: line * 1.3 } : { w: 14, h: 14 };
+  const many = Math.max(1, Math.floor((width - 8) / (size.w + 2)));
+  const at = top + name;
+  result.waiting = {
+    x: result.side, y: at, w: width, h: Math.ceil(tiles.length / many) * (size.h + 2) + 8,
+    tiles: tiles.map((tile, number) => ({
+      ...tile, ...size, x: result.side + 4 + (number % many) * (size.w + 2), y: at + 4 + Math.floor(number / many) * (size.h + 2),
+    })),
+  };
+  return result.waiting.h + CELL_GAP + name;
+}
+
+function workloadTiles(pods) {
+  const groups = new Map();
+  for (const [key, pod] of pods) {
+    const tile = groups.get(pod[0]);
+    if (tile) tile.keys.push(key);
+    else groups.set(pod[0], { key, keys: [key], pod, text: "" });
+  }
+  const tiles = [...groups.values()].sort((a, b) => b.keys.length - a.keys.length);
+  for (const tile of tiles) tile.text = `${tile.pod[0]} × ${tile.keys.length.toLocaleString("en-US")}`;
+  if (tiles.length <= MOST_BOXES) return tiles;
+  const rest = tiles.slice(MOST_BOXES - 1), keys = rest.flatMap((tile) => tile.keys);
+  const text = `${rest.length} more workloads × ${keys.length.toLocaleString("en-US")}`;
+  return [...tiles.slice(0, MOST_BOXES - 1), { key: keys[0], keys, pod: rest[0].pod, text }];
 }
 
 function wished(members, stretch) {

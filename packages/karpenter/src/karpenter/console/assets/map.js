@@ -1,8 +1,8 @@
 // The map: draws machines and pods on a canvas, moves and zooms, and finds what is under the pointer.
 // What does not move is drawn once to a picture that is larger than the window; moving the map copies it.
 
-import { HEAD, layoutMap, layoutPods } from "./layout.js";
-import { cores, hourly } from "./model.js";
+import { layoutMap, layoutPods } from "./layout.js";
+import { cores, hourly, plain } from "./model.js";
 
 const MARGIN = 0.35;
 const MACHINE_TIME = 450;
@@ -324,8 +324,19 @@ export class ClusterMap {
     pen.lineWidth = 1 / this.view.scale;
     pen.strokeRect(lane.x, lane.y, lane.w, lane.h);
     for (const tile of lane.tiles) {
-      if (!this.flights.has(tile.key)) this.add(tile.pod, tile.x, tile.y, tile.w, tile.h, this.view.scale);
+      if (tile.text) this.paintWorkload(tile);
+      else if (!this.flights.has(tile.key)) this.add(tile.pod, tile.x, tile.y, tile.w, tile.h, this.view.scale);
     }
+  }
+
+  paintWorkload(tile) {
+    const { pen, color } = this;
+    const size = tile.h * 0.62;
+    pen.fillStyle = color.panel;
+    pen.fillRect(tile.x, tile.y, tile.w, tile.h);
+    pen.fillStyle = this.model.color(tile.pod[0]);
+    pen.fillRect(tile.x, tile.y, tile.h * 0.3, tile.h);
+    this.clipped(tile.text, tile.x + tile.h * 0.45, tile.y + tile.h * 0.72, size, tile.w - tile.h * 0.55);
   }
 
   paintGhost(ghost) {
@@ -350,32 +361,37 @@ export class ClusterMap {
 
   paintHeads() {
     const { color, view, layout } = this;
-    const size = Math.min(Math.max(12 / view.scale, 11), 60);
+    const size = Math.min(13 / view.scale, 60);
     for (const column of layout.columns) {
-      this.label(column.name || "launching", column.x, HEAD - 8, size, color.text);
+      this.ending(column.name || "launching", column.x, layout.head - 8, size, column.w, color.text);
     }
     for (const row of layout.rows) {
-      this.clipped(row.name || "unmanaged", 2, row.y + size, size, 112, color.text);
       const pool = this.model.state.pools.get(row.name);
       const limit = pool && pool.limits && Object.entries(pool.limits)[0];
-      if (limit) this.clipped(`${limit[0]} ${limit[1]}`, 2, row.y + size * 2.3, size * 0.85, 112, color.quiet);
+      const used = limit ? `${limit[0]} ${limit[1]}` : "";
+      if (layout.narrow) {
+        this.clipped(`${row.name || "unmanaged"}${used && `, ${used}`}`, 2, row.y - size * 0.35, size, layout.width, color.text);
+      } else {
+        this.clipped(row.name || "unmanaged", 2, row.y + size, size, 112, color.text);
+        this.clipped(used, 2, row.y + size * 2.3, size * 0.85, 112, color.quiet);
+      }
     }
-    if (layout.waiting) this.clipped("waiting", 2, layout.waiting.y + size, size, 112, color.warn);
+    const lane = layout.waiting;
+    if (lane) this.clipped("waiting", 2, layout.narrow ? lane.y - size * 0.35 : lane.y + size, size, 112, color.warn);
   }
 
-  label(text, x, y, size, fill) {
-    const { pen } = this;
-    pen.fillStyle = fill;
-    pen.font = `${size}px system-ui, "DejaVu Sans", sans-serif`;
-    pen.fillText(text, x, y);
+  /** Write a text, or as much of its end as there is room for: zones differ in their last letters. */
+  ending(text, x, y, size, width, fill) {
+    const many = Math.floor(width / (size * 0.56));
+    this.clipped(text.length > many ? `…${text.slice(text.length - Math.max(many - 1, 1))}` : text, x, y, size, Infinity, fill);
   }
 
   clipped(text, x, y, size, width, fill = this.color.text) {
     const { pen } = this;
+    const told = plain(text), many = Math.floor(width / (size * 0.56));
     pen.font = `${size}px system-ui, "DejaVu Sans", sans-serif`;
-    const many = Math.floor(width / (size * 0.56));
     pen.fillStyle = fill;
-    pen.fillText(text.length > many ? `${text.slice(0, Math.max(many - 1, 1))}…` : text, x, y);
+    pen.fillText(told.length > many ? `${told.slice(0, Math.max(many - 1, 1))}…` : told, x, y);
   }
 
   overlay() {
@@ -437,7 +453,7 @@ export class ClusterMap {
     const x = (event.clientX - bounds.left - this.view.x) / this.view.scale;
     const y = (event.clientY - bounds.top - this.view.y) / this.view.scale;
     const inside = (box) => x >= box.x && x <= box.x + box.w && y >= box.y && y <= box.y + box.h;
-    for (const tile of this.layout.waiting ? this.layout.waiting.tiles : []) if (inside(tile)) return { kind: "pod", name: tile.key };
+    for (const tile of this.layout.waiting ? this.layout.waiting.tiles : []) if (inside(tile)) return { kind: "pod", name: tile.key, many: tile.keys.length };
     for (const cell of this.layout.cells) {
       if (!inside(cell)) continue;
       for (const box of cell.members) {
@@ -450,17 +466,18 @@ export class ClusterMap {
         return { kind: "machine", name: box.machine.name };
       }
     }
-    if (x < 118) for (const row of this.layout.rows) if (row.name && y >= row.y && y <= row.y + row.h) return { kind: "pool", name: row.name };
+    if (x < 118 && !this.layout.narrow) for (const row of this.layout.rows) if (row.name && y >= row.y && y <= row.y + row.h) return { kind: "pool", name: row.name };
     return null;
   }
 
   hover(event) {
     const found = this.under(event);
-    this.canvas.title = found ? this.told(found) : "";
+    this.canvas.title = found ? plain(this.told(found)) : "";
   }
 
-  told({ kind, name }) {
+  told({ kind, name, many }) {
     if (kind === "pool") return `NodePool ${name}`;
+    if (many > 1) return `${many.toLocaleString("en-US")} pods wait, such as ${name}`;
     if (kind === "pod") {
       const pod = this.model.state.pods.get(name);
       return pod ? `pod ${name} (${pod[4]}), ${cores(pod[2])} cpu` : name;
@@ -526,6 +543,8 @@ function placesOf(layout, tiles) {
       places.set(tile.key, { x: box.x + tile.x, y: box.y + tile.y, w: tile.w, h: tile.h, pod: tile.pod, machine: name });
     }
   }
-  for (const tile of layout.waiting ? layout.waiting.tiles : []) places.set(tile.key, { ...tile, machine: "" });
+  for (const tile of layout.waiting ? layout.waiting.tiles : []) {
+    for (const key of tile.keys) places.set(key, { ...tile, machine: "" });
+  }
   return places;
 }

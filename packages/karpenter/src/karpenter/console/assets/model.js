@@ -8,6 +8,9 @@ export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "
 export const DAEMON = "#8a93a0";
 export const HOURS_A_MONTH = 730;
 
+/** A text of the cluster without what does not print, or turns the direction of what follows. */
+export const plain = (text) => String(text).replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, " ");
+
 const toMap = (plain) => new Map(Object.entries(plain || {}));
 
 function applied(state, frame) {
@@ -24,7 +27,9 @@ const copied = (state) => ({
 export class Model {
   constructor(doc) {
     this.doc = doc;
-    this.decisions = doc.decisions || [];
+    this.decisions = [];
+    this.decided = 0;
+    for (const row of doc.decisions || []) this.decide(row);
     this.plans = doc.plans || [];
     this.base = {
       machines: toMap(doc.snapshot.machines), pods: toMap(doc.snapshot.pods), pools: toMap(doc.snapshot.pools),
@@ -60,6 +65,19 @@ export class Model {
         this.workloads.set(name, [...this.workloads.values()].filter((each) => each >= 0).length);
       }
     }
+  }
+
+  /** Take in a row of the timeline: one with a known id is in the place of the row before it. */
+  decide(row) {
+    this.decided += 1;
+    row.time = Date.parse(row.at);
+    if (row.id) {
+      const known = this.decisions.findIndex((each) => each.id === row.id);
+      if (known >= 0) this.decisions.splice(known, 1);
+    }
+    let place = this.decisions.length;
+    while (place && this.decisions[place - 1].time > row.time) place -= 1;
+    this.decisions.splice(place, 0, row);
   }
 
   append(frame) {
@@ -147,6 +165,14 @@ export class Model {
     let found = null;
     for (const plan of this.plans) if (Date.parse(plan.at) <= this.time + 1 || this.live) found = plan;
     return found || this.plans[0] || null;
+  }
+
+  /** The shares of cpu and memory of all machines that pods request. */
+  get used() {
+    let cpu = 0, memory = 0, cores = 0, room = 0;
+    for (const pod of this.state.pods.values()) if (pod[1]) { cpu += pod[2]; memory += pod[3]; }
+    for (const each of this.state.machines.values()) { cores += each.cpu || 0; room += each.memory || 0; }
+    return { cpu: cores ? cpu / cores : 0, memory: room ? memory / room : 0 };
   }
 
   use(machine) {

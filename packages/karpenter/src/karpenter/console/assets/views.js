@@ -1,26 +1,19 @@
-// The views beside the map: details with the answer of `karpenter why`, decisions, what-if, and the money.
+// The views beside the map: details with the answer of `karpenter why`, decisions, and what-if.
 
-import { HOURS_A_MONTH, clock, cores, dollars, gib, hourly } from "./model.js";
+import { HOURS_A_MONTH, clock, cores, dollars, gib, hourly, plain } from "./model.js";
 
 const SHOWN_ROWS = 500;
-const SYMBOLS = { provision: "+", disrupt: "−", event: "·", fault: "▼" };
-const SVG = "http://www.w3.org/2000/svg";
+const SYMBOLS = { provision: "+", refused: "!", disrupt: "−", event: "·", fault: "▼" };
 
 export function make(tag, facts = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(facts)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (name === "class") node.className = value;
-    else if (value !== false && value !== undefined && value !== null) node.setAttribute(name, value === true ? "" : value);
+    else if (value !== false && value !== undefined && value !== null) node.setAttribute(name, value === true ? "" : plain(value));
   }
-  node.append(...children.filter((each) => each !== null && each !== undefined && each !== ""));
-  return node;
-}
-
-function svg(tag, facts, text = "") {
-  const node = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(facts)) node.setAttribute(name, value);
-  if (text) node.textContent = text;
+  const shown = children.filter((each) => each !== null && each !== undefined && each !== "");
+  node.append(...shown.map((each) => (each instanceof Node ? each : plain(each))));
   return node;
 }
 
@@ -104,7 +97,9 @@ export class Detail {
 
   pod(key, pod, close, answer) {
     if (!pod) return this.panel.replaceChildren(close, make("p", {}, "It is not there at this moment."));
+    const others = pod[1] ? 0 : (this.app.model.pods.get("") || []).filter(([, each]) => each[0] === pod[0]).length - 1;
     this.panel.replaceChildren(close, make("h2", {}, `pod ${key}`), facts([
+      ["waits too", others ? `${others.toLocaleString("en-US")} more of ${pod[0]}` : ""],
       ["workload", pod[0]], ["state", pod[4]], ["requests", `${cores(pod[2])} cpu, ${gib(pod[3])}`],
       ["node", pod[1] ? make("button", { type: "button", onclick: () => this.app.select({ kind: "machine", name: pod[1] }) }, this.nodeOf(pod[1])) : "none yet"],
     ]), make("h3", {}, "Why"), answer);
@@ -150,9 +145,11 @@ export function explained(answer) {
   ].filter((each) => each);
 }
 
-function table(head, rows, numbers = 1) {
+/** A table whose last columns are numbers; those in `minor` give way on a narrow screen. */
+export function table(head, rows, numbers = 1, minor = []) {
   const count = head.length;
-  const cell = (tag, value, place) => make(tag, place >= count - numbers ? { class: "number" } : {}, value);
+  const kind = (place) => [place >= count - numbers ? "number" : "", minor.includes(place) ? "minor" : ""].join(" ").trim();
+  const cell = (tag, value, place) => make(tag, { class: kind(place) }, value);
   return make("table", {}, make("thead", {}, make("tr", {}, ...head.map((each, place) => cell("th", each, place)))),
     make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((each, place) => cell("td", each, place))))));
 }
@@ -167,11 +164,11 @@ export function monthly(row) {
 
 export function showFeed(place, model, choose) {
   const until = model.live && model.index === model.last ? Infinity : model.time + 1;
-  const rows = model.decisions.filter((each) => Date.parse(each.at) <= until).slice(-40).reverse();
+  const rows = model.decisions.filter((each) => each.time <= until).slice(-40).reverse();
   const items = rows.map((row) => make("li", {}, make("button", { type: "button", onclick: () => choose(row) },
-    make("span", { class: "at" }, clock(Date.parse(row.at)).slice(11, 19)),
+    make("span", { class: "at" }, clock(row.time).slice(11, 19)),
     make("span", { class: `kind ${row.kind}`, "aria-label": row.kind }, SYMBOLS[row.kind]), ` ${row.title} `,
-    make("span", { class: row.hourly < 0 ? "good" : "" }, monthly(row)),
+    make("span", { class: row.hourly < 0 ? "amount good" : "amount" }, monthly(row)),
     make("span", { class: "why" }, row.because || ""))));
   place.replaceChildren(...(items.length ? items : [make("li", { class: "quiet" }, "None yet.")]));
 }
@@ -184,20 +181,30 @@ export function showDecisions(view, model, choose) {
   const rows = model.decisions.filter(fits);
   const shown = rows.slice(-SHOWN_ROWS).reverse();
   view.querySelector("#filter-count").textContent = rows.length > shown.length ? `the last ${shown.length} of ${rows.length}` : `${rows.length}`;
-  view.querySelector("tbody").replaceChildren(...shown.map((row) => {
-    const details = [...(row.details || [])];
-    if (row.machines && row.machines.length) details.push(`machines: ${row.machines.slice(0, 8).join(", ")}`);
-    const go = () => choose(row);
-    return make("tr", {
-      tabindex: 0, onclick: go, onkeydown: (event) => { if (event.key === "Enter") go(); },
-      "aria-current": Date.parse(row.at) === model.time ? "true" : false,
-    },
-    make("td", {}, clock(Date.parse(row.at))),
-    make("td", {}, make("span", { class: `kind ${row.kind}`, "aria-label": row.kind }, SYMBOLS[row.kind]), ` ${row.title}`),
-    make("td", {}, row.because || "", details.length ? make("div", { class: "quiet" }, details.slice(0, 6).join("; ")) : ""),
-    make("td", { class: `number ${row.hourly < 0 ? "good" : ""}` }, monthly(row)),
-    make("td", { class: "number" }, row.moved ? String(row.moved) : ""));
-  }));
+  const body = view.querySelector("tbody");
+  const focused = [...body.children].indexOf(document.activeElement);
+  body.replaceChildren(...shown.map((row) => decisionRow(row, model, choose)));
+  if (focused >= 0) (body.children[focused] || body.lastElementChild || view).focus();
+}
+
+function decisionRow(row, model, choose) {
+  const details = [...(row.details || [])];
+  if (row.machines && row.machines.length) details.push(`machines: ${row.machines.slice(0, 8).join(", ")}`);
+  const beside = (by) => (event) => {
+    event.preventDefault();
+    const next = by < 0 ? event.currentTarget.previousElementSibling : event.currentTarget.nextElementSibling;
+    if (next) next.focus();
+  };
+  const keys = { Enter: () => choose(row), ArrowUp: beside(-1), ArrowDown: beside(1) };
+  return make("tr", {
+    tabindex: 0, onclick: () => choose(row), onkeydown: (event) => { if (keys[event.key]) keys[event.key](event); },
+    "aria-current": row.time === model.time ? "true" : false,
+  },
+  make("td", { class: "at" }, clock(row.time)),
+  make("td", {}, make("span", { class: `kind ${row.kind}`, "aria-label": row.kind }, SYMBOLS[row.kind]), ` ${row.title}`),
+  make("td", {}, row.because || "", details.length ? make("div", { class: "quiet" }, details.slice(0, 6).join("; ")) : ""),
+  make("td", { class: `number ${row.hourly < 0 ? "good" : ""}`, "data-unit": row.hourly ? "a month" : false }, monthly(row) || "–"),
+  make("td", { class: "number", "data-unit": row.moved ? (row.moved === 1 ? "pod" : "pods") : false }, row.moved ? row.moved.toLocaleString("en-US") : "–"));
 }
 
 // What if
@@ -228,81 +235,4 @@ export function showWhatIf(place, found) {
       : make("p", { class: "quiet" }, "The same machines."),
     found.commands.length ? make("h3", {}, "What disruption would do") : "", list(found.commands),
     found.refusals.length ? make("h3", {}, "Pods that would lose their place") : "", list(found.refusals));
-}
-
-// The money
-
-export function showMoney(place, model) {
-  const bill = model.bill, plan = model.plan;
-  const until = model.time + 1;
-  const taken = model.decisions.filter((row) => row.realized && Date.parse(row.at) <= until).reduce((sum, row) => sum - row.hourly, 0);
-  const gap = plan && plan.bound ? plan.hourly / plan.bound - 1 : null;
-  const card = (value, text) => make("div", { class: "card" }, make("b", {}, value), make("span", {}, text));
-  const planned = model.doc.mode === "plan";
-  place.replaceChildren(
-    make("div", { class: "cards" },
-      card(dollars(bill.hourly * HOURS_A_MONTH), `a month, ${hourly(bill.hourly)} an hour`),
-      card(plan && plan.bound != null ? dollars(plan.bound * HOURS_A_MONTH) : "not known", "a month: no plan can cost less"),
-      card(gap == null ? "not known" : `${(gap * 100).toFixed(1)} %`, "above the proven bound at most"),
-      planned ? "" : model.live ? card(dollars((bill.hourly - model.bills[0].hourly) * HOURS_A_MONTH), "a month: change since the first moment")
-        : card(dollars(taken * HOURS_A_MONTH), "a month: savings taken"),
-      card(plan ? dollars(plan.saving * HOURS_A_MONTH) : "not known", "a month: savings of the next decision"),
-      card(bill.hourly ? `${Math.round((bill.spot / bill.hourly) * 100)} %` : "0 %", "of the bill is spot"),
-      card(dollars([...model.state.machines.values()].reduce((sum, each) => sum + (each.spotSaves || 0), 0) * HOURS_A_MONTH), "a month: what spot costs less than on-demand")),
-    make("h2", {}, "Bill over time"), chart(model),
-    make("div", { class: "split" },
-      make("div", {}, make("h2", {}, "By NodePool"), shares(model, (each) => each.pool || "none")),
-      make("div", {}, make("h2", {}, "By zone"), shares(model, (each) => each.zone || "not known")),
-      make("div", {}, make("h2", {}, "By instance type"), shares(model, (each) => each.type || "not known"))));
-}
-
-function shares(model, keyOf) {
-  const groups = new Map();
-  for (const each of model.state.machines.values()) {
-    const group = groups.get(keyOf(each)) || { count: 0, price: 0, spot: 0, saves: 0 };
-    group.count += 1;
-    group.price += each.price || 0;
-    if (each.capacityType === "spot") group.spot += each.price || 0;
-    group.saves += each.spotSaves || 0;
-    groups.set(keyOf(each), group);
-  }
-  const all = model.bill.hourly || 1, spot = model.bill.spot || 1;
-  const rows = [...groups].sort((a, b) => b[1].price - a[1].price).slice(0, 15).map(([name, group]) =>
-    [name, String(group.count), dollars(group.price * HOURS_A_MONTH), `${Math.round((group.price / all) * 100)} %`, `${Math.round((group.spot / spot) * 100)} %`, dollars(group.saves * HOURS_A_MONTH)]);
-  return table(["", "machines", "a month", "of the bill", "of spot", "spot saves"], rows, 5);
-}
-
-function chart(model) {
-  const width = 900, height = 240, left = 60, bottom = 28, top = 12;
-  const frame = svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": "Bill over time, in dollars an hour" });
-  const first = model.times[0], last = Math.max(model.times[model.last], first + 1);
-  const most = Math.max(...model.bills.map((each) => each.hourly), ...model.plans.map((each) => each.hourly), 0.0001) * 1.08;
-  const x = (time) => left + ((time - first) / (last - first)) * (width - left - 12);
-  const y = (amount) => top + (1 - amount / most) * (height - top - bottom);
-  for (const part of [0, 0.5, 1]) {
-    frame.append(svg("line", { class: "axis", x1: left, x2: width - 12, y1: y(most * part), y2: y(most * part) }),
-      svg("text", { x: 6, y: y(most * part) + 4 }, hourly(most * part)));
-  }
-  for (const [time, anchor] of [[first, "start"], [last, "end"]]) {
-    frame.append(svg("text", { x: x(time), y: height - 8, "text-anchor": anchor }, clock(time)));
-  }
-  for (const row of model.decisions) {
-    const at = Date.parse(row.at);
-    if (row.kind === "fault" && at >= first && at <= last) {
-      const line = svg("line", { class: "mark-fault", x1: x(at), x2: x(at), y1: top, y2: height - bottom });
-      line.append(svg("title", {}, row.title));
-      frame.append(line);
-    }
-  }
-  const steps = (key) => model.times.map((time, i) => `${i ? `H${x(time)}V` : `M${x(time)} `}${y(model.bills[i][key])}`).join("") + `H${x(last)}`;
-  frame.append(svg("path", { class: "area-spot", d: `${steps("spot")}V${y(0)}H${x(first)}Z` }), svg("path", { class: "line-bill", d: steps("hourly") }));
-  const bounds = model.plans.filter((each) => each.bound != null).map((each) => [Math.max(first, Math.min(Date.parse(each.at), last)), each.bound]);
-  if (model.live && bounds.length > 1) frame.append(svg("path", { class: "line-bound", d: bounds.map(([time, least], i) => `${i ? "L" : "M"}${x(time)} ${y(least)}`).join("") }));
-  for (const [time, least] of bounds) {
-    const dot = svg("circle", { class: "dot-bound", cx: x(time), cy: y(least), r: 4 });
-    dot.append(svg("title", {}, `no plan can cost less than ${hourly(least)} an hour`));
-    frame.append(dot);
-  }
-  frame.append(svg("line", { class: "now", x1: x(model.time), x2: x(model.time), y1: top, y2: height - bottom }));
-  return frame;
 }

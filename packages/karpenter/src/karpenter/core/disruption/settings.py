@@ -21,7 +21,7 @@ from karpenter.core.scheduling.problem import Options
 class DisruptionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the operator that change what disruption may do."""
 
-    strategy: Literal["global", "classic"] = "global"
+    strategy: Literal["classic", "global"] = "classic"
     spot_to_spot: bool = False
     static_capacity: bool = False
     payback: Payback = Payback()

@@ -59,7 +59,7 @@ def parse_resources(wire: Mapping[str, object]) -> dict[str, int]:
         QuantityError: naming the resource, the value, and what is allowed.
     """
     if not isinstance(wire, Mapping):
-        raise QuantityError(f"{excerpt(wire)} is not a list of resources: expected names with quantities")
+        raise QuantityError(f"{excerpt(wire)} has no quantities by resource name: expected an object of them")
     return {name: parse_amount(name, written) for name, written in wire.items()}
 
 

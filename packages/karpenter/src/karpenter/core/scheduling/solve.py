@@ -272,15 +272,12 @@ def _room(pod_data: PodData, state: ClaimState) -> str:
 
 def _largest(pod_data: PodData, state: ClaimState) -> tuple[tuple[str, int], ...]:
     """Return of every resource that alone is too much the most that fits, all else being as it is."""
-    table, want = state.template.table, np.array(pod_data.pod_class.want)
+    table = state.template.table
     rooms = table.room[table.types_of(state.bits)]
-    enough = rooms >= want
-    found = []
-    for position, name in enumerate(table.axis):
-        fits = np.delete(enough, position, axis=1).all(axis=1) & (rooms[:, position] >= 0)
-        if fits.any():
-            found.append((name, int(rooms[fits, position].max())))
-    return tuple(found)
+    short = rooms < np.array(pod_data.pod_class.want)
+    alone = short.sum(axis=1, keepdims=True) == short  # whatever else is asked fits
+    most = np.where(alone, rooms, -1).max(axis=0, initial=-1).tolist()
+    return tuple((name, amount) for name, amount in zip(table.axis, most, strict=True) if amount >= 0)
 
 
 def _hint(pod_data: PodData) -> str:

@@ -18,6 +18,8 @@ from typing import Any, Final
 
 import msgspec
 
+from karpenter.api.meta import explain
+
 SPOT_INTERRUPTED: Final = "spot_interrupted"
 REBALANCE: Final = "rebalance_recommendation"
 STOPPED: Final = "instance_stopped"
@@ -128,8 +130,11 @@ def _decode(data: bytes, kind: type[Any]) -> Any:
         return msgspec.json.decode(data, type=kind)
     except RecursionError:
         raise BadMessage("it is nested too deep") from None
+    except msgspec.ValidationError as error:
+        place, problem = explain(str(error))
+        raise BadMessage(f"{place}: {problem}" if place else problem) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadMessage(str(error)) from error
+        raise BadMessage(f"it is not JSON: {error}") from error
 
 
 def _with_zone(moment: datetime | None) -> datetime | None:

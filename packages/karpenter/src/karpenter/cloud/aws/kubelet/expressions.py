@@ -19,6 +19,7 @@ import msgspec
 import structlog
 
 from karpenter.api.ec2nodeclass_kubelet import VARIABLES
+from karpenter.api.meta import explain
 from karpenter.api.schema.cel import engine
 from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.cloud.errors import NodeClassNotReady
@@ -239,7 +240,9 @@ def read_kubelet(node_class: EC2NodeClass) -> KubeletSubset:
     try:
         return msgspec.convert(node_class.spec.kubelet, KubeletSubset)
     except msgspec.ValidationError as error:
-        raise NodeClassNotReady(node_class=node_class.name, because=f"spec.kubelet: {error}") from error
+        place, problem = explain(str(error))
+        where = f"spec.kubelet.{place}" if place else "spec.kubelet"
+        raise NodeClassNotReady(node_class=node_class.name, because=f"{where}: {problem}") from error
 
 
 def _evaluated(

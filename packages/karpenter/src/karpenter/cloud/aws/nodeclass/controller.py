@@ -109,9 +109,8 @@ class NodeClassConditionMetrics:
                     self._metrics.observe(
                         metrics.transition, max(0.0, took), type=each.type, status=old.status, **more
                     )
-            if (
-                old is not None or each.status == "True"
-            ):  # a new class whose conditions are not True yet is no transition
+            # A new class begins with Unknown conditions; what it waits for is no transition.
+            if old is not None or each.status != "Unknown":
                 yield condition_changed(after, old.status if old is not None else "", each)
 
 

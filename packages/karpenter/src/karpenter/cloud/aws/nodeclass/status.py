@@ -9,12 +9,13 @@ status; the error is returned beside the status, and the controller tries again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from karpenter.api.ec2nodeclass import AL2023, EC2NodeClass
 from karpenter.api.ec2nodeclass_status import EC2NodeClassStatus, Subnet
+from karpenter.api.meta import to_plain
 from karpenter.cloud.aws.amifamily.alias import UnsupportedAlias
 from karpenter.cloud.aws.amifamily.ami import as_status
 from karpenter.cloud.aws.errors import AccessDenied, AwsApiError
@@ -22,12 +23,14 @@ from karpenter.cloud.aws.instanceprofile import RoleMissing
 from karpenter.cloud.aws.instancetype.types import traits_of
 from karpenter.cloud.aws.kubelet.expressions import expressions_of
 from karpenter.cloud.aws.nodeclass.validation import ValidationFailure, check_kubelet, check_tags, check_types
+from karpenter.cloud.aws.subnet import ANY
 from karpenter.cloud.errors import CloudError, NodeClassNotReady
 from karpenter.core.lifecycle.conditions import VALIDATION_SUCCEEDED, ConditionSet, condition_set_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
+    from karpenter.api.meta import Wire
     from karpenter.cloud.aws.services import Services
     from karpenter.cloud.cloudprovider import ClusterObjects
 
@@ -129,7 +132,8 @@ class NodeClassStatusResolver:
         if found:
             resolution.ready(AMIS, again=5 * _MINUTE)
         else:
-            resolution.not_found(AMIS, "AMINotFound", "the AMI selector matches no image that is available")
+            terms = spell_terms(resolution.node_class.spec.ami_selector_terms)
+            resolution.not_found(AMIS, "AMINotFound", f"no available image has {terms}")
 
     async def _reservations(self, resolution: _Resolution) -> None:
         if not self._settings.reserved_capacity:
@@ -161,25 +165,31 @@ class NodeClassStatusResolver:
         )
 
     async def _subnets(self, resolution: _Resolution) -> None:
-        found = await self._services.subnets.find(resolution.node_class.spec.subnet_selector_terms)
+        terms = resolution.node_class.spec.subnet_selector_terms
+        found = await self._services.subnets.find(terms)
         resolution.found(
             subnets=tuple(Subnet(id=each.id, zone=each.zone, zone_id=each.zone_id) for each in found)
         )
         if found:
             resolution.ready(SUBNETS, again=_MINUTE)
         else:
-            resolution.not_found(SUBNETS, "SubnetsNotFound", "the subnet selector matches no subnet")
+            resolution.not_found(
+                SUBNETS,
+                "SubnetsNotFound",
+                f"no subnet of {self._services.aws.region} has {spell_terms(terms)}",
+            )
 
     async def _security_groups(self, resolution: _Resolution) -> None:
-        found = await self._services.security_groups.find(
-            resolution.node_class.spec.security_group_selector_terms
-        )
+        terms = resolution.node_class.spec.security_group_selector_terms
+        found = await self._services.security_groups.find(terms)
         resolution.found(security_groups=found)
         if found:
             resolution.ready(SECURITY_GROUPS, again=5 * _MINUTE)
         else:
             resolution.not_found(
-                SECURITY_GROUPS, "SecurityGroupsNotFound", "the security group selector matches no group"
+                SECURITY_GROUPS,
+                "SecurityGroupsNotFound",
+                f"no security group of {self._services.aws.region} has {spell_terms(terms)}",
             )
 
     async def _profile(self, resolution: _Resolution) -> None:
@@ -271,6 +281,21 @@ class _Resolution:
         """Note that a selector found nothing, and resolve it again soon."""
         self.condition_set = self.condition_set.set_false(kind, reason, message)
         self.waits.append(_MINUTE)
+
+
+def spell_terms(terms: Sequence[Wire]) -> str:
+    """Return selector terms as a phrase, such as ``tag karpenter.sh/discovery=blue, or id subnet-1``."""
+    return ", or ".join(" and ".join(_spelled(to_plain(term))) for term in terms)
+
+
+def _spelled(term: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in term.items():
+        if isinstance(value, dict):
+            yield from (
+                f"tag {name}" + (f"={text}" if text != ANY else "") for name, text in sorted(value.items())
+            )
+        else:
+            yield f"{key} {value}"
 
 
 class NodeClassCache:
