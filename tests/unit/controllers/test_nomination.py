@@ -10,7 +10,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from karpenter.api.labels import ZONE
-from karpenter.api.node import NodeSpec
 from karpenter.base.queue import WorkQueue
 from karpenter.controllers.nomination import TOGETHER, NodesOfDecision, PodNominator, nominates
 from karpenter.core.effects import DeleteObject, NominatePod
@@ -176,29 +175,14 @@ def test_pods_that_are_alike_change_places() -> None:
     assert (scene.counted("planned"), scene.counted("elsewhere")) == (1.0, 0.0)
 
 
-def test_of_pods_that_are_spread_one_of_the_same_zone_gets_the_place() -> None:
-    """The zone is ahead then, and takes no other of them."""
-    zones = {name: {ZONE: f"zone-{name}"} for name in ("a", "b")}
-    nodes = [node(name=name, meta={"labels": labels}) for name, labels in zones.items()]
+def test_pods_that_must_be_spread_keep_no_room_from_the_others() -> None:
+    """kube-scheduler is not told of them, so it keeps no room for them."""
     spread = [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}]
-    wide: dict[str, Any] = {**NEW, "spec": {"nodeName": "", "topologySpreadConstraints": spread}}
-    more = node(name="more", meta={"labels": zones["b"]})
-    waits = [owned(name, **wide) for name in ("one", "two", "three")]
-    scene = Scene(*[msgspec.structs.replace(each, spec=NodeSpec()) for each in (*nodes, more)], *waits)
-    now = scene.clock.now()
-    scene.nominator.plan(
-        {
-            "default/one": Nomination("", now, "a"),
-            "default/two": Nomination("", now, "a"),
-            "default/three": Nomination("", now, "b"),
-        }
-    )
-    scene.put(bound(owned("one", **wide), "more"))
+    wide = [waits(name, topologySpreadConstraints=spread) for name in ("a", "b")]
+    scene = Scene(launched(status=ROOM), THERE, *wide, waits("c"))
+    scene.planned("a", "b", "c")
 
-    assert scene.nominator.nomination("default/two") == Nomination("", now, "a")
-    assert scene.nominator.nomination("default/three") == Nomination("", now, "a")
-    assert scene.counted("elsewhere") == 1.0
-    assert scene.woken == ["default/three"]
+    assert scene.written("a", "b", "c") == ["node-1"]
 
 
 def test_pods_that_no_node_was_planned_for_are_not_counted() -> None:
@@ -256,12 +240,12 @@ async def open_after(scene: Scene, pauses: dict[str, float], *, on_the_way: str 
     ("pauses", "on_the_way", "expected"),
     [
         pytest.param({"a": 0.0}, "", {"a": 0.0}, id="a node by itself"),
-        pytest.param({"a": 0.0, "b": 0.5}, "", {"a": 0.5, "b": 0.5}, id="one comes soon after the other"),
+        pytest.param({"a": 0.0, "b": 0.4}, "", {"a": 0.4, "b": 0.4}, id="one comes soon after the other"),
         pytest.param({"a": 0.0}, "b", {"a": TOGETHER}, id="another takes longer"),
         pytest.param(
-            {"a": 0.0, "b": 0.9, "c": 5.0},
+            {"a": 0.0, "b": 0.4, "c": 5.0},
             "",
-            {"a": 1.0, "b": 1.0, "c": 5.0},
+            {"a": 0.5, "b": 0.5, "c": 5.0},
             id="the wait is the first one's",
         ),
     ],

@@ -27,10 +27,10 @@ from karpenter.core.provisioning.nomination import (
     are_alike,
     expect,
     is_over,
+    is_told,
     is_unlaunched,
     nominate,
     origin_of,
-    spread_domain,
     successor,
     withdraw_claim,
 )
@@ -55,7 +55,7 @@ log = structlog.stdlib.get_logger(__name__)
 REGISTRATION_WAIT: Final = 1.0
 """Seconds that the registration of a node waits for the nominations of its pods at most."""
 
-TOGETHER: Final = 1.0
+TOGETHER: Final = 0.5
 """Seconds that the first node of a decision waits for the others at most before it takes pods."""
 
 CLOSING: Final = 2.0
@@ -379,9 +379,9 @@ class PodNominator:
             return ""
         node, target = self._node(nomination), self._store.node(pod.spec.node_name)
         there = target is not None and node is not None and node.name == target.name
-        other, is_same = (None, False) if there or target is None else self._heir(pod, target)
+        other = self._heir(pod, target) if not there and target is not None else None
         reason = "disrupted" if pod.key in self._successors else "provisioned"
-        outcome = "planned" if there or is_same else "elsewhere"
+        outcome = "planned" if there or other is not None else "elsewhere"
         self._metrics[pods.NOMINATED].add(outcome=outcome, reason=reason)
         if outcome == "elsewhere":
             place = _place(nomination)
@@ -393,29 +393,10 @@ class PodNominator:
         self._enter_place(other, nomination)
         return other
 
-    def _heir(self, pod: Pod, target: Node) -> tuple[str | None, bool]:
-        """
-        Return the pod that is to have the place of one that runs elsewhere, and whether it was planned there.
-
-        That is one that is like it and was planned to run where it does; or else, for pods that are spread,
-        one that was planned to run in the same domain, which is ahead of the others now.
-        """
-        claims = self._store.claims_of(target.spec.provider_id)
-        for key in self._pods_of(claims[0].name if claims else target.name):
-            if are_alike(pod, self._store.pod(key)):
-                return key, True
-        domain = spread_domain(pod, target.metadata.labels)
-        if not domain:
-            return None, False
-        for key in (*self._planned, *self._changed):
-            other = self._store.pod(key)
-            if other is None or other.spec.node_name or not are_alike(pod, other):
-                continue
-            nomination = self.nomination(key)
-            node = self._node(nomination) if nomination is not None else None
-            if node is not None and spread_domain(pod, node.labels) == domain:
-                return key, False
-        return None, False
+    def _heir(self, pod: Pod, target: Node) -> str | None:
+        """Return a pod that is like one that runs elsewhere, and was planned to run where that does."""
+        alike = (key for key in self._pods_on(target.name) if are_alike(pod, self._store.pod(key)))
+        return next(alike, None)
 
     def _forget(self, key: str) -> None:
         nomination = self.nomination(key)
@@ -461,9 +442,9 @@ class PodNominator:
         yield from self._pods_of(claims[0].name if claims else node)
 
     def _beside(self, place: str, key: str) -> list[Pod]:
-        """Return the other pods that wait for the same node."""
+        """Return the other pods that are nominated for the same node."""
         found = (self._store.pod(each) for each in self._pods_of(place) if each != key) if place else ()
-        return [pod for pod in found if pod is not None and may_be_nominated(pod)]
+        return [pod for pod in found if pod is not None and is_told(pod)]
 
     def _node(self, nomination: Nomination) -> StateNode | None:
         """Return the node of a nomination; None once it is gone."""
