@@ -52,11 +52,8 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-REGISTRATION_WAIT: Final = 1.0
-"""Seconds that the registration of a node waits for the nominations of its pods at most."""
-
-TOGETHER: Final = 0.5
-"""Seconds that the first node of a decision waits for the others at most before it takes pods."""
+TOGETHER: Final = 1.0
+"""Seconds that a node waits at most for others of its decision, and for the nominations of its pods."""
 
 CLOSING: Final = 2.0
 """Seconds for which nominations are withdrawn when the operator ends."""
@@ -84,16 +81,12 @@ class NodesOfDecision:
 
     def __init__(self) -> None:
         self.left: dict[str, None] = {}
-        """Those whose node has not joined yet."""
+        """Those whose node has not joined yet, or has pods that are not nominated yet."""
 
         self.until: float | None = None
         """Since the first has joined, when the others are waited for no longer."""
 
         self.complete = asyncio.Event()
-        self.joined: list[str] = []
-        """Those whose node has joined and whose pods are not nominated yet."""
-
-        self.nominating: asyncio.Future[None] | None = None
 
     def remove(self, claim: str) -> None:
         self.left.pop(claim, None)
@@ -212,7 +205,7 @@ class PodNominator:
             if not is_there or not is_unlaunched(item):
                 self._bought.pop(item.name, None)
             if not is_there or item.metadata.deletion_timestamp is not None:
-                self._joined(item.name)
+                self._gone(item.name)
             known_claim = before if isinstance(before, NodeClaim) else None
             if is_there and known_claim is not None and _progress(known_claim) == _progress(item):
                 return ()
@@ -247,40 +240,26 @@ class PodNominator:
 
     async def before_registration(self, claim: NodeClaim) -> None:
         """
-        Nominate a node for its pods before it takes any, after a moment for other nodes of the decision.
+        Nominate a node for its pods before it takes any, and wait for other nodes of the decision.
 
         A pod whose own node takes no pods yet goes to any other that has room. What takes longer goes on
         meanwhile.
         """
-        nodes = self._joined(claim.name) or NodesOfDecision()
+        nodes = self._decisions.pop(claim.name, None) or NodesOfDecision()
         if not self.on:
             return
-        nodes.joined.append(claim.name)
-        if nodes.left:
-            now = self._clock.monotonic()
-            nodes.until = nodes.until if nodes.until is not None else now + TOGETHER
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, nodes.until - now)):
-                    await nodes.complete.wait()
-        if nodes.joined:
-            found, nodes.joined = nodes.joined, []
-            nodes.nominating = asyncio.ensure_future(self._nominate_all(found))
-        if nodes.nominating is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(REGISTRATION_WAIT):
-                    await asyncio.shield(nodes.nominating)
+        now = self._clock.monotonic()
+        nodes.until = nodes.until if nodes.until is not None else now + TOGETHER
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TOGETHER):
+                await asyncio.shield(self._nominate_all(claim.name, nodes))
+            async with asyncio.timeout(max(0.0, nodes.until - self._clock.monotonic())):
+                await nodes.complete.wait()
 
-    async def _nominate_all(self, claims: Iterable[str]) -> None:
-        """Nominate the nodes of claims, which are about to take pods, for all of their pods."""
-        keys = [key for claim in claims for key in self._pods_of(claim)]
-        await asyncio.gather(*(self._try(key, opens=True) for key in keys))
-
-    def _joined(self, claim: str) -> NodesOfDecision | None:
-        """Take note that the node of a claim has joined, or will not; return the nodes that came with it."""
-        nodes = self._decisions.pop(claim, None)
-        if nodes is not None:
-            nodes.remove(claim)
-        return nodes
+    async def _nominate_all(self, claim: str, nodes: NodesOfDecision) -> None:
+        """Nominate the node of a claim, which is about to take pods, for all of its pods."""
+        await asyncio.gather(*(self._try(key, opens=True) for key in self._pods_of(claim)))
+        nodes.remove(claim)
 
     async def close(self) -> None:
         """Withdraw what was nominated for pods that still wait: nothing would do so later."""
@@ -319,6 +298,11 @@ class PodNominator:
             self._take_over(pod)
         if self.nomination(pod.key) is not None or is_nominated_by_us(pod):
             yield pod.key
+
+    def _gone(self, claim: str) -> None:
+        """Let other nodes of the decision wait no longer for that of a claim."""
+        if nodes := self._decisions.pop(claim, None):
+            nodes.remove(claim)
 
     def _settle(self, key: str, nomination: Nomination) -> None:
         """Remember the place of a pod; of one that runs elsewhere, for its successor."""
