@@ -263,6 +263,30 @@ def test_nodes_of_one_decision_take_pods_together(
     assert run_virtual(main()) == expected
 
 
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        pytest.param(0.3, 2.3, id="it is soon"),
+        pytest.param(9.0, 2.0 + TOGETHER, id="the server is slow"),
+    ],
+)
+def test_a_node_that_joins_late_waits_for_its_own_pods(seconds: float, expected: float) -> None:
+    """The others of its decision have taken pods by then; but its own are still nominated first."""
+
+    async def main() -> dict[str, float]:
+        scene = Scene(waits())
+        scene.nominator._clock = VirtualClock()
+        scene.nominator.plan({"default/web-0": Nomination("late", scene.clock.now())})
+
+        async def slow(_effects: object) -> None:
+            await asyncio.sleep(seconds)
+
+        scene.performer.perform = slow  # type: ignore[method-assign]
+        return await open_after(scene, {"early": 0.0, "late": 2.0})
+
+    assert run_virtual(main()) == {"early": TOGETHER, "late": expected}
+
+
 def test_a_claim_that_goes_is_not_waited_for() -> None:
     """Its node will not join."""
 
