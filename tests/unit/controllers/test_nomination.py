@@ -24,8 +24,11 @@ from tests.unit.core.lifecycle.objects import at, claim, complete, launched, nod
 from tests.unit.core.provisioning.test_nomination import ROOM, THERE, owned, waits
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.pod import Pod
+    from karpenter.core.effects import Effect
 
 OTHER: dict[str, Any] = {"spec": {"nodeName": "node-9"}}
 NEW: dict[str, Any] = {"spec": {"nodeName": ""}, "status": {"phase": "Pending"}}
@@ -278,10 +281,10 @@ def test_a_node_that_joins_late_waits_for_its_own_pods(seconds: float, expected:
         scene.nominator._clock = VirtualClock()
         scene.nominator.plan({"default/web-0": Nomination("late", scene.clock.now())})
 
-        async def slow(_effects: object) -> None:
+        async def slow(_: Iterable[Effect]) -> None:
             await asyncio.sleep(seconds)
 
-        scene.performer.perform = slow  # type: ignore[method-assign]
+        scene.performer.perform = slow  # type: ignore[assignment, method-assign]
         return await open_after(scene, {"early": 0.0, "late": 2.0})
 
     assert run_virtual(main()) == {"early": TOGETHER, "late": expected}
