@@ -285,13 +285,13 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ("scheduling/pack/scheduler.py", "Scheduler.needs_exact_check", "1", "(2)"): (
         "what is checked exactly before it has to be is checked with the same answer"
     ),
-    ("scheduling/encode/preferences.py", "CompiledRelaxation.counts_version", "0", "(1)"): (_CHANGES),
-    ("scheduling/encode/existingnode.py", "ResourceRatio.__init__", "1", "(2)"): (
+    ("scheduling/pack/poddata.py", "CompiledRelaxation.counts_version", "0", "(1)"): (_CHANGES),
+    ("scheduling/pack/existingnode.py", "ResourceRatio.__init__", "1", "(2)"): (
         "it only keeps nothing from being divided by nothing"
     ),
-    ("scheduling/dynamicresources/allocator.py", "Allocator.fits_node", "1", "(2)"): (_ASKED_AGAIN),
-    ("scheduling/dynamicresources/allocator.py", "Allocator.fits_node", "0", "(1)"): (_ASKED_AGAIN),
-    ("scheduling/dynamicresources/allocator.py", "Allocator.narrowed", "0", "(1)"): (_ASKED_AGAIN),
+    ("scheduling/pack/allocator.py", "Allocator.fits_node", "1", "(2)"): (_ASKED_AGAIN),
+    ("scheduling/pack/allocator.py", "Allocator.fits_node", "0", "(1)"): (_ASKED_AGAIN),
+    ("scheduling/pack/allocator.py", "Allocator.narrowed", "0", "(1)"): (_ASKED_AGAIN),
     ("scheduling/dynamicresources/search.py", "AllocationPath._count", "sign > 0", "(sign >= 0)"): (
         "it is one more or one less"
     ),

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.memory import LeastSaving
     from karpenter.core.scheduling.encode.encode import EncodedProblem, PodClass
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.poddata import PodData
     from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
     from karpenter.core.scheduling.problem import ExistingNode
     from karpenter.core.state.statenode import StateNode

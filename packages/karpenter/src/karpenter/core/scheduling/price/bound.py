@@ -37,7 +37,7 @@ from karpenter.core.scheduling.price.linear import best_values, library
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.poddata import PodData
     from karpenter.core.scheduling.pack.scheduler import Scheduler
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter.api.labels import ARCH, HOSTNAME, ZONE
-from karpenter.core.scheduling.encode.preferences import PodData, host_limit
+from karpenter.core.scheduling.pack.poddata import PodData, host_limit
 from karpenter_local.testing.builders import (
     Preferences,
     affinity_term,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.encode.existingnode import Nodes, ResourceRatio
+from karpenter.core.scheduling.pack.existingnode import Nodes, ResourceRatio
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

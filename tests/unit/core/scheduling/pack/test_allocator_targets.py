@@ -7,8 +7,10 @@ import pytest
 from karpenter.api.labels import CAPACITY_TYPE, HOSTNAME, ZONE
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
-from karpenter.core.scheduling.dynamicresources.types import NODE_NAME, ClaimTarget, NodeTarget
+from karpenter.core.scheduling.dynamicresources.types import NODE_NAME
+from karpenter.core.scheduling.encode.devices import NodeTarget
 from karpenter.core.scheduling.encode.encode import EncodedProblem
+from karpenter.core.scheduling.pack.allocator import ClaimTarget
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter_local.testing.builders import instance_type, node, offerings, pool, problem
 

@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api.labels import ARCH, HOSTNAME, ZONE
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.encode.existingnode import Nodes
+from karpenter.core.scheduling.pack.existingnode import Nodes
 from karpenter.core.scheduling.problem import PodVolumes
 from karpenter_local.testing.builders import affinity_term, node, only, pod, problem, spread, taint, tolerate
 from tests.unit.core.scheduling.pack.schedulers import fresh, pod_data_of, unlabelled

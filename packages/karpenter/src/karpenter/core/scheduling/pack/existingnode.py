@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.node import Taint
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Amounts
-    from karpenter.core.scheduling.encode.preferences import CompiledRelaxation, PodData
+    from karpenter.core.scheduling.pack.poddata import CompiledRelaxation, PodData
     from karpenter.core.scheduling.problem import ExistingNode
 
 _NUMBER_BITS: Final = 22
