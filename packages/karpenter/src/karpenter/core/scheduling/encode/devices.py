@@ -17,9 +17,7 @@ from karpenter.core.scheduling.dynamicresources.pool import (
     published_pools,
 )
 from karpenter.core.scheduling.dynamicresources.request import ParsedClaim, compile_claim
-from karpenter.core.scheduling.dynamicresources.search import (
-    PendingClaim,
-)
+from karpenter.core.scheduling.dynamicresources.search import PendingClaim
 from karpenter.core.scheduling.dynamicresources.selectors import SelectorMatcher
 from karpenter.core.scheduling.dynamicresources.types import (
     NODE_NAME,

@@ -28,11 +28,7 @@ from karpenter.core.scheduling.dynamicresources.search import (
     PendingClaim,
     StepBudget,
 )
-from karpenter.core.scheduling.dynamicresources.types import (
-    NODE_NAME,
-    NodeTerms,
-    PodClaim,
-)
+from karpenter.core.scheduling.dynamicresources.types import NODE_NAME, NodeTerms, PodClaim
 from karpenter.core.scheduling.pack.nodeclaim import ClaimState, ClaimStates
 from karpenter.core.scheduling.pack.reservationmanager import fitting_offerings
 

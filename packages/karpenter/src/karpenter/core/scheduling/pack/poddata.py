@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karpenter.api.pod import (
-        Toleration,
-    )
+    from karpenter.api.pod import Toleration
     from karpenter.core.model.requirements import Requirements
     from karpenter.core.scheduling.encode.encode import PodClass, PodConstraints
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template

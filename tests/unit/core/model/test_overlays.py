@@ -9,7 +9,7 @@ import pytest
 from karpenter.api import labels
 from karpenter.api.meta import convert
 from karpenter.api.nodeoverlay import NodeOverlay
-from karpenter.core.scheduling.build.build import (
+from karpenter.core.model.overlays import (
     OverlaidTypes,
     ParsedOverlay,
     adjusted_price,
