@@ -27,7 +27,7 @@ from benchmarks.workloads.fleets import loose
 from benchmarks.workloads.sun import DAY, EVERY, LOADS, NIGHT, SHIFT, market, script
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.base.memory import SHORT, few_collections
-from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.cluster import view_of
@@ -35,6 +35,7 @@ from karpenter_local.simulation.apply import apply
 from karpenter_local.simulation.cluster import SimulatedCluster
 from karpenter_local.simulation.kwok import kwok_options
 from karpenter_local.simulation.timeline import Timeline, capture_logs
+from karpenter_local.testing.cluster_problem import build_problem
 from karpenter_local.virtual import run_virtual
 
 if TYPE_CHECKING:

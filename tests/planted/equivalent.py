@@ -96,7 +96,7 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ("provisioning/provisioner.py", "_holds", "False", "(True)"): (
         "a claim that is gone, or goes, has no node on which pods are kept"
     ),
-    ("scheduling/build/pods.py", "_Zones._required", "False", "(True)"): (
+    ("scheduling/build/zones.py", "_Zones._required", "False", "(True)"): (
         "what must hold does not depend on preferences"
     ),
     ("scheduling/problem.py", "Cost.optimal", "self.gap <= 1e-6", "(self.gap < 1e-06)"): (_ROUNDING),

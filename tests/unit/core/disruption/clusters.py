@@ -36,7 +36,7 @@ from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.build.build import SchedulingPolicy
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import ClusterView, view_of
 from karpenter.core.state.pdb import PdbLimits

@@ -38,7 +38,7 @@ from karpenter.core.disruption.memory import (
 from karpenter.core.disruption.validation import InvalidCommand, ValidCommand, validate
 from karpenter.core.model.catalog import Catalog, InstanceType, OfferingName
 from karpenter.core.model.pricing import Commitment, PricePolicy
-from karpenter.core.scheduling.build.build import SchedulingPolicy
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from tests.unit.core.disruption.clusters import (
     LONG_AGO,
     MARKET,

@@ -32,7 +32,7 @@ from karpenter.core.disruption.settings import DisruptionContext, DisruptionSett
 from karpenter.core.model.pricing import Commitment, PricePolicy
 from karpenter.core.provisioning.nomination import nomination_period
 from karpenter.core.provisioning.provisioner import ProvisioningSettings
-from karpenter.core.scheduling.build.build import SchedulingPolicy
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 
 if TYPE_CHECKING:

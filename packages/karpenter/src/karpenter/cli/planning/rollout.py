@@ -22,7 +22,7 @@ from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import DRIFTED
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.lifecycle.disruption_conditions import drifted_since, known_drift
-from karpenter.core.scheduling.build.build import overlaid_catalog
+from karpenter.core.scheduling.build.offered import overlaid_catalog
 from karpenter.core.state.pod import is_reschedulable
 from karpenter.core.state.statenode import StateNode, state_nodes
 

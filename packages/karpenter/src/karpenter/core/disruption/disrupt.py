@@ -63,7 +63,7 @@ from karpenter.core.lifecycle.disruption_conditions import (
     within_consolidate_after,
 )
 from karpenter.core.provisioning.static import count_claims
-from karpenter.core.scheduling.build.build import overlaid_catalog
+from karpenter.core.scheduling.build.offered import overlaid_catalog
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.pod import do_not_disrupt_until, is_reschedulable
 from karpenter.core.state.statenode import state_nodes

@@ -40,7 +40,7 @@ from karpenter.core.disruption.budgets import read_budgets
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from karpenter.core.effects import Effect
 from karpenter.core.events import budget_blocked
-from karpenter.core.state.pod import is_active
+from karpenter.core.state.pod import controller_of, is_active
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
@@ -430,7 +430,7 @@ def next_rest(rest: RestPeriod | None, share: float, now: datetime) -> RestPerio
 def workload(pod: Pod) -> str:
     """Return the workload that a pod belongs to; empty for a pod that no controller recreates."""
     # A pod without a controller does not come back, so it is expected nowhere.
-    owner = next((each for each in pod.metadata.owner_references if each.controller), None)
+    owner = controller_of(pod)
     return f"{pod.metadata.namespace}/{owner.kind}/{owner.name}" if owner is not None else ""
 
 

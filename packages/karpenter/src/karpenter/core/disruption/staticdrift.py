@@ -17,7 +17,7 @@ from karpenter.api.pod import Pod, PodSpec, Toleration
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.drift import UNREACHED, drift_command, drift_order
 from karpenter.core.model.resources import parse_resources
-from karpenter.core.scheduling.build.build import as_pool
+from karpenter.core.scheduling.build.nodepools import as_pool
 from karpenter.core.scheduling.problem import NewNode, Problem
 from karpenter.core.scheduling.solve import solve
 

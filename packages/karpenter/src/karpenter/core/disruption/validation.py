@@ -33,7 +33,7 @@ from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.effects import Effect
 from karpenter.core.lifecycle.disruption_conditions import within_consolidate_after
-from karpenter.core.scheduling.build.build import overlaid_catalog
+from karpenter.core.scheduling.build.offered import overlaid_catalog
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.pod import do_not_disrupt_reason, is_active, is_reschedulable
 from karpenter.core.state.statenode import StateNode, state_nodes

@@ -14,7 +14,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.core.model.overlays import ParsedOverlay
 from karpenter.core.model.requirements import NOTHING_REQUIRED
 from karpenter.core.model.resources import LARGEST
-from karpenter.core.scheduling.build.build import as_pool, pool_usage, pools_by_weight
+from karpenter.core.scheduling.build.nodepools import as_pool, pool_usage, pools_by_weight
 from karpenter.core.state.cluster import NodeClass, view_of
 from karpenter.core.state.statenode import StateNode
 from tests.unit.core.scheduling.build.catalogue import CATALOG

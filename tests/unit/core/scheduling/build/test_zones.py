@@ -11,7 +11,7 @@ from karpenter.api.labels import ZONE
 from karpenter.api.meta import convert
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.scheduling.build.pods import FLEXIBLE, NONE, pods_by_zone
+from karpenter.core.scheduling.build.zones import FLEXIBLE, NONE, pods_by_zone
 from karpenter.core.state.cluster import view_of
 from karpenter_local.testing.builders import instance_type
 from tests.unit.core.lifecycle.objects import node, pod

@@ -11,7 +11,7 @@ from karpenter.api.meta import Resource, convert
 from karpenter.api.pod import Pod, TopologySpreadConstraint
 from karpenter.api.workloads import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from karpenter.core.model.selectors import parse_selector
-from karpenter.core.scheduling.build.pods import spread_defaults
+from karpenter.core.scheduling.build.spread_defaults import spread_defaults
 from karpenter.core.state.cluster import view_of
 
 ZONES = TopologySpreadConstraint(max_skew=2, topology_key="zone", when_unsatisfiable="ScheduleAnyway")

@@ -14,7 +14,7 @@ from karpenter.api.pod import Pod
 from karpenter.api.storage import CSINode, PersistentVolumeClaim, StorageClass
 from karpenter.core.model.hostportusage import HostPort
 from karpenter.core.model.resources import LARGEST
-from karpenter.core.scheduling.build.build import countable_nodes, existing_nodes
+from karpenter.core.scheduling.build.existingnodes import countable_nodes, existing_nodes
 from karpenter.core.scheduling.encode.nodeclaimtemplate import daemon_pod
 from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import StateNode
