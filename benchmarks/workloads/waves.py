@@ -17,7 +17,8 @@ import msgspec
 from benchmarks.workloads.fleets import NOW, carried_out, loose, market
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
-from karpenter.core.disruption.memory import DisruptionMemory, Payback
+from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.disruption.payback import Payback
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
 from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options

@@ -17,7 +17,9 @@ from karpenter.controllers.disruption import QUEUE_PERIOD, UNSYNCED, DisruptionC
 from karpenter.controllers.metrics.savings import SavingsMetrics
 from karpenter.core.disruption.candidates import Candidate, find_candidates
 from karpenter.core.disruption.command import DRIFTED, EMPTY, Command
-from karpenter.core.disruption.memory import DisruptionMemory, ExpectedOutcome, FinishedCommand, Payback
+from karpenter.core.disruption.memory import DisruptionMemory, FinishedCommand
+from karpenter.core.disruption.outcomes import ExpectedOutcome
+from karpenter.core.disruption.payback import Payback
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.disruption.validation import validate
 from karpenter.core.effects import DeleteObject

@@ -30,7 +30,8 @@ from karpenter.api.nodepool import (
 from karpenter.api.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
 from karpenter.core.disruption.candidates import Candidate, find_candidates
 from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
-from karpenter.core.disruption.memory import DisruptionMemory, RestPeriod
+from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.disruption.outcomes import RestPeriod
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
 from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.model.catalog import Catalog, InstanceType, Offering

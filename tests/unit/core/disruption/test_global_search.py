@@ -16,8 +16,8 @@ from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from karpenter.core.disruption.consolidation import Consolidation, RefusedMove
 from karpenter.core.disruption.global_search import MoveCosts, consolidate_globally, least_cost
-from karpenter.core.disruption.memory import LeastSaving
 from karpenter.core.disruption.multinodeconsolidation import consolidate_several
+from karpenter.core.disruption.payback import LeastSaving
 from karpenter.core.disruption.singlenodeconsolidation import consolidate_one
 from karpenter.core.disruption.sweep import ClusterSweep, RemovalBound
 from karpenter.core.model.catalog import Catalog

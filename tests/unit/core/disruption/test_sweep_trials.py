@@ -21,7 +21,7 @@ from karpenter.api.pod import (
 )
 from karpenter.core.disruption import sweep as sweeps
 from karpenter.core.disruption.budgets import Headroom
-from karpenter.core.disruption.memory import LeastSaving
+from karpenter.core.disruption.payback import LeastSaving
 from karpenter.core.disruption.sweep import ClusterSweep, RemovalBound, memory_per_cpu
 from karpenter.core.model.catalog import Catalog, Offering
 from karpenter.core.model.requirements import Requirements

@@ -36,7 +36,8 @@ from karpenter.core.disruption.candidates import Candidate
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED, Command
 from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
 from karpenter.core.disruption.events import command_text, log_facts
-from karpenter.core.disruption.memory import DisruptionMemory, FinishedCommand, expected_outcome, observe
+from karpenter.core.disruption.memory import DisruptionMemory, FinishedCommand, observe
+from karpenter.core.disruption.outcomes import expected_outcome
 from karpenter.core.disruption.queue import (
     count_disrupted,
     delete_candidates,

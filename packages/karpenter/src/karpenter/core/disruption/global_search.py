@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.budgets import Headroom
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.consolidation import Consolidation, RefusedMove
-    from karpenter.core.disruption.memory import LeastSaving
+    from karpenter.core.disruption.payback import LeastSaving
     from karpenter.core.disruption.simulate import Simulator
     from karpenter.core.scheduling.problem import Problem
 

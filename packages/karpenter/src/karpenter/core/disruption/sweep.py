@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from karpenter.core.disruption.budgets import Headroom
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.memory import LeastSaving
+    from karpenter.core.disruption.payback import LeastSaving
     from karpenter.core.scheduling.encode.encode import EncodedProblem, PodClass
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.pack.poddata import PodData

@@ -8,8 +8,10 @@ import msgspec
 import pytest
 
 from karpenter.api.meta import OwnerReference
+from karpenter.core.disruption.churn import PastCommand, past_command, undoes
 from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command
-from karpenter.core.disruption.memory import DisruptionMemory, PastCommand, Payback, past_command, undoes
+from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.disruption.payback import Payback
 from karpenter.core.disruption.settings import DisruptionSettings
 from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool, simulated
 

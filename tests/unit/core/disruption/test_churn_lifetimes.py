@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from karpenter.core.disruption.memory import (
+from karpenter.core.disruption.churn import (
     LASTING,
     SHORTEST,
-    LeastSaving,
-    Payback,
     PoolChange,
     PoolTrend,
     end_savings,
     pool_trends,
     record_savings,
 )
+from karpenter.core.disruption.payback import LeastSaving, Payback
 from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool, simulated
 
 if TYPE_CHECKING:

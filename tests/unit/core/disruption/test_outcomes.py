@@ -10,17 +10,17 @@ import pytest
 
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
-from karpenter.core.disruption.memory import (
+from karpenter.core.disruption.outcomes import (
     GRACE,
     JUDGED_AFTER,
     ExpectedOutcome,
-    Payback,
     RestPeriod,
     expected_outcome,
     is_due,
     landed_share,
     next_rest,
 )
+from karpenter.core.disruption.payback import Payback
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, machine, pod, pool
