@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 
 from karpenter.api.labels import ALL_LABEL_RULES, DO_NOT_DISRUPT
 from karpenter.api.meta import Condition
-from karpenter.controllers.controller import InlineExecutor
 from karpenter.controllers.disruption import QUEUE_PERIOD, UNSYNCED, DisruptionController, DisruptionQueue
+from karpenter.controllers.executor import InlineExecutor
 from karpenter.controllers.metrics.savings import SavingsMetrics
 from karpenter.core.disruption.candidates import Candidate, find_candidates
 from karpenter.core.disruption.command import DRIFTED, EMPTY, Command

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from karpenter.base.batcher import BatchWindow
 from karpenter.base.queue import Supervisor
-from karpenter.controllers.controller import InlineExecutor
+from karpenter.controllers.executor import InlineExecutor
 from karpenter.controllers.provisioner import Provisioner
 from karpenter.core.effects import Announce, CreateClaim
 from karpenter.core.model.catalog import Catalog

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
-from karpenter.controllers.controller import InlineExecutor
+from karpenter.controllers.executor import InlineExecutor
 from karpenter.controllers.metrics.savings import PERIOD, BoundMetrics, CostMetrics, SavingsMetrics
 from karpenter.core.disruption.churn import SavingLifetime
 from karpenter.core.disruption.settings import DisruptionContext

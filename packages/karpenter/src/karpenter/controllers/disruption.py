@@ -64,7 +64,8 @@ from karpenter.telemetry.tracing import note, traced
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
-    from karpenter.controllers.controller import Executor, PoolCatalogs
+    from karpenter.controllers.catalogs import PoolCatalogs
+    from karpenter.controllers.executor import Executor
     from karpenter.controllers.metrics.savings import SavingsMetrics, UndoCause
     from karpenter.controllers.nomination import PodNominator
     from karpenter.controllers.perform import Performer

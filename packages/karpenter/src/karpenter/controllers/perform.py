@@ -24,7 +24,8 @@ from karpenter.cloud.errors import (
     MachineNotFound,
     NodeClassNotReady,
 )
-from karpenter.controllers.controller import LAUNCH_CALL_TIMEOUT, Requeue, call_cloud
+from karpenter.controllers.cloudcalls import LAUNCH_CALL_TIMEOUT, call_cloud
+from karpenter.controllers.controller import Requeue
 from karpenter.core.effects import (
     Amend,
     Announce,

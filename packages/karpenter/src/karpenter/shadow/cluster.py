@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import CloudProvider, Machine
-    from karpenter.controllers.controller import PoolCatalogs
+    from karpenter.controllers.catalogs import PoolCatalogs
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.provisioning.provisioner import ProvisioningSettings
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.meta import ResourceList
     from karpenter.base.clock import Clock
-    from karpenter.controllers.controller import Executor
+    from karpenter.controllers.executor import Executor
     from karpenter.core.state.cluster import ClusterState, ClusterView
 
 REASONS: Final = (EMPTY, DRIFTED, UNDERUTILIZED)

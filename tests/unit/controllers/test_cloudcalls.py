@@ -12,7 +12,9 @@ from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.meta import convert
 from karpenter.cloud.cloudprovider import Interruption, ProviderId
 from karpenter.cloud.errors import CloudUnreachable, NodeClassNotReady
-from karpenter.controllers.controller import InlineExecutor, PoolCatalogs, ThreadExecutor, call_cloud
+from karpenter.controllers.catalogs import PoolCatalogs
+from karpenter.controllers.cloudcalls import call_cloud
+from karpenter.controllers.executor import InlineExecutor, ThreadExecutor
 from karpenter.controllers.interruption import InterruptionReconciler
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.state.cluster import node_class

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from karpenter.cloud.errors import CloudError, CloudUnreachable, Throttled
-from karpenter.controllers.controller import USUAL_WAIT, ProviderReconciler, ProviderSingleton
+from karpenter.controllers.provider import USUAL_WAIT, ProviderReconciler, ProviderSingleton
 from karpenter.core.effects import Count, Effect, Step
 
 EFFECT = Count(metric="some_total")
