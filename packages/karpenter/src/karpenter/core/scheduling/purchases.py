@@ -30,7 +30,7 @@ from karpenter.core.model.pricing import COMMITMENT, LIST, Commitment, part, tak
 from karpenter.core.model.resources import merge
 from karpenter.core.scheduling.build.floors import requiring_on_demand
 from karpenter.core.scheduling.decode import ClaimInstanceTypeOptions
-from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, to_bits
+from karpenter.core.scheduling.encode.offerings import Bits, to_bits
 from karpenter.core.scheduling.pack.reservationmanager import distinct_values, violates_min_values
 from karpenter.core.scheduling.problem import (
     BoundPod,

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from karpenter.api.node import Taint
     from karpenter.core.model.requirement import Requirement
     from karpenter.core.model.requirements import Incompatible
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, PoolOfferingTable, Template
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+    from karpenter.core.scheduling.encode.offerings import Bits, PoolOfferingTable
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
 
 _SHOWN_DOMAINS: Final = 25

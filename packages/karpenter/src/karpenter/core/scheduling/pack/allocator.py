@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from karpenter.core.model.requirements import Requirements
     from karpenter.core.scheduling.encode.devices import DeviceInventory
     from karpenter.core.scheduling.encode.encode import PodClass
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits
+    from karpenter.core.scheduling.encode.offerings import Bits
     from karpenter.core.scheduling.problem import ExistingNode
 
 

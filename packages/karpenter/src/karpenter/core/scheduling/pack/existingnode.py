@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.api.node import Taint
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Amounts
+    from karpenter.core.scheduling.encode.offerings import Amounts
     from karpenter.core.scheduling.pack.poddata import CompiledRelaxation, PodData
     from karpenter.core.scheduling.problem import ExistingNode
 

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Amounts, Bits, Template
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+    from karpenter.core.scheduling.encode.offerings import Amounts, Bits
     from karpenter.core.scheduling.pack.poddata import CompiledRelaxation
     from karpenter.core.scheduling.pack.topology import TopologyDemand
 

@@ -27,14 +27,9 @@ import msgspec
 import numpy as np
 
 from karpenter.core.model.hostportusage import HostPort, first_conflict
-from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, Template, amounts_of
+from karpenter.core.scheduling.encode.offerings import Bits, amounts_of
 from karpenter.core.scheduling.pack.allocator import Allocator
-from karpenter.core.scheduling.pack.existingnode import (
-    NodeGroups,
-    Nodes,
-    ResourceRatio,
-    relevant_label_keys,
-)
+from karpenter.core.scheduling.pack.existingnode import NodeGroups, Nodes, ResourceRatio, relevant_label_keys
 from karpenter.core.scheduling.pack.nodeclaim import ClaimState, ClaimStates, Narrowings, pool_limits
 from karpenter.core.scheduling.pack.poddata import compile_pod_data
 from karpenter.core.scheduling.pack.reservationmanager import (
@@ -53,6 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.core.scheduling.encode.encode import EncodedProblem
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.pack.poddata import PodData
     from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
 

@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api.labels import ON_DEMAND, SPOT, ZONE
 from karpenter.core.model.requirement import requirement
-from karpenter.core.scheduling.encode.nodeclaimtemplate import PoolOfferingTable, amounts_of, pareto
+from karpenter.core.scheduling.encode.offerings import PoolOfferingTable, amounts_of, pareto
 from karpenter_local.testing.builders import instance_type, offering
 
 AXIS = ("cpu", "memory", "pods")

@@ -6,8 +6,8 @@ import pytest
 
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT, ZONE
 from karpenter.core.model.requirement import Requirement, requirement
-from karpenter.core.scheduling.encode import nodeclaimtemplate
-from karpenter.core.scheduling.encode.nodeclaimtemplate import OfferingTable, offering_table, satisfies
+from karpenter.core.scheduling.encode import offerings as module
+from karpenter.core.scheduling.encode.offerings import OfferingTable, offering_table, satisfies
 from karpenter_local.testing.builders import instance_type, offering
 
 GENERATION = "example.com/generation"
@@ -141,13 +141,13 @@ def test_offering_tables_that_are_not_used_are_dropped() -> None:
     """Only the offering tables that were used last are kept."""
     first = tuple(TYPES)
     kept = offering_table(first, frozenset())
-    others = [(*TYPES, instance_type(f"t{number}")) for number in range(nodeclaimtemplate._KEPT)]
+    others = [(*TYPES, instance_type(f"t{number}")) for number in range(module._KEPT)]
 
     for other in others:
         offering_table(other, frozenset())
 
     assert offering_table(first, frozenset()) is not kept
-    assert len(nodeclaimtemplate._tables) == nodeclaimtemplate._KEPT
+    assert len(module._tables) == module._KEPT
 
 
 @pytest.mark.parametrize(

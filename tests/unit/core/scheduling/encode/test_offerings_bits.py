@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.encode.nodeclaimtemplate import packed, to_bits, to_flags
+from karpenter.core.scheduling.encode.offerings import packed, to_bits, to_flags
 
 
 @pytest.mark.parametrize(
