@@ -41,7 +41,7 @@ from karpenter_local.virtual import run_virtual
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karpenter.kube.rest import Request, Response
+    from karpenter.kube.transport import Request, Response
     from karpenter_local.simulation.actions import Action
 
 PODS: Final = 300

@@ -28,7 +28,7 @@ from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from karpenter.kube.errors import Conflict, Status, Unreachable
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from karpenter.telemetry.metrics import Metrics
 from karpenter.telemetry.metrics import disruption as declared
 from tests.unit.controllers.harness import Shell

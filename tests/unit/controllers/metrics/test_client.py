@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from karpenter.controllers.metrics.client import client_request_metrics, request_labels
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from karpenter.telemetry.metrics import Metrics, runtime
 from tests.unit.telemetry.clocks import HandClock
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Page, Selection
+    from karpenter.kube.rest import Selection
+    from karpenter.kube.targets import Page
 
 
 T = TypeVar("T")

@@ -45,8 +45,10 @@ from karpenter.core.effects import (
 from karpenter.core.lifecycle.launch import failure_facts, launch_facts
 from karpenter.kube import rest
 from karpenter.kube.errors import Conflict, Invalid, NotFound
+from karpenter.kube.patches import MergePatch
 from karpenter.kube.recorder import RecordedEvent, Recorder
-from karpenter.kube.rest import MergePatch, Preconditions, named, target_of
+from karpenter.kube.rest import Preconditions, named
+from karpenter.kube.targets import target_of
 from karpenter.telemetry.metrics import (
     METRICS,
     CounterMetric,

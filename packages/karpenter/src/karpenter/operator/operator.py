@@ -84,7 +84,8 @@ from karpenter.core.state.pod import NOMINATION_MANAGER
 from karpenter.kube.client import Client, Kind
 from karpenter.kube.errors import KubeError
 from karpenter.kube.recorder import Recorder
-from karpenter.kube.rest import Request, untyped
+from karpenter.kube.targets import untyped
+from karpenter.kube.transport import Request
 from karpenter.operator.kinds import watched_kinds
 from karpenter.operator.options import (
     COMMON,

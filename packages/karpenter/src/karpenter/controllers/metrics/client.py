@@ -9,7 +9,7 @@ from karpenter.telemetry.metrics import Metrics, runtime
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter.kube.rest import Request
+    from karpenter.kube.transport import Request
 
 
 _SHORTEST: Final = 2

@@ -9,7 +9,7 @@ import pytest
 from karpenter.api.meta import InvalidObject, ObjectMeta
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
-from karpenter.kube.rest import ObjectIdentity, Target, Typed, identify, target_of, untyped
+from karpenter.kube.targets import ObjectIdentity, Target, Typed, identify, target_of, untyped
 
 PODS = target_of(Pod)
 ANY = untyped("apps/v1", "deployments", kind="Deployment", namespaced=True)

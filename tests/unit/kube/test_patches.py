@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from karpenter.kube.rest import Apply, JsonPatch, MergePatch, Patch, StrategicPatch, pointer
+from karpenter.kube.patches import Apply, JsonPatch, MergePatch, Patch, StrategicPatch, pointer
 
 
 @pytest.mark.parametrize(
