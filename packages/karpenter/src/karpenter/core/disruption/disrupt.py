@@ -287,7 +287,7 @@ class _Pass:
                 yield _kept(candidate, self._explained(candidate, closely=closely))
 
     def _headroom(self, reason: str) -> Headroom:
-        return Headroom(self._nodes, self._view, reason, self._now)
+        return Headroom.at(self._view, reason, self._now)
 
     def _empty(self) -> list[Command]:
         return remove_empty(
@@ -367,7 +367,7 @@ class _Pass:
                 ready,
                 self._consolidation,
                 self._simulator,
-                lambda: self._headroom(UNDERUTILIZED),
+                headroom,
                 self._stop,
                 least=self._payback.least,
             )

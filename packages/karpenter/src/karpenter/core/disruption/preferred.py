@@ -142,7 +142,7 @@ def return_to_preferred(
             obstacles[candidate.name] = _pending(found, due)
             continue
         commands.append(found)
-        headroom.take(candidate)
+        headroom = headroom.after([candidate])
         here, places = here.after(found), {}
     else:
         asked = ""

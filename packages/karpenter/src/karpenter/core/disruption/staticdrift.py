@@ -78,7 +78,7 @@ def replace_static_drifted(
             message = f"nothing that NodePool {pool.name} allows can be bought to replace it"
             obstacles[name] = (DisruptionCode.NO_INSTANCE_TYPES, message)
             continue
-        headroom.take(candidate)
+        headroom = headroom.after([candidate])
         room[pool.name] = left - 1
         commands.append(drift_command(candidate, (node,), {}))
     return commands

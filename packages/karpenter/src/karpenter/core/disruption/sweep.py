@@ -154,7 +154,7 @@ class ClusterSweep:
                 heappush(queue, (value, at))
                 continue
             self._commit(at, trial)
-            headroom.take(candidate)
+            headroom = headroom.after([candidate])
             busy.update(destination for _, destination, _ in trial.shifts)
             (found.exchanged if trial.exchanges else found.emptied).append(candidate)
         return found

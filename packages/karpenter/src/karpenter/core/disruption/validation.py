@@ -183,7 +183,7 @@ class _Check:
         return _Invalid("scheduling", problem) if problem else _Valid(command, going)
 
     def _headroom(self) -> Headroom:
-        return Headroom(self._nodes, self._view, self._command.reason, self._now)
+        return Headroom.at(self._view, self._command.reason, self._now)
 
     def _simulate(self, going: tuple[Candidate, ...]) -> str:
         """Return why the pods of a command would not run where it has planned; nothing if they would."""
