@@ -57,7 +57,7 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
             )
             for name, pool in view.pools.items()
         }
-        left = {name: max(0, each.ceiling(size[name]) - disrupting[name]) for name, each in tightest.items()}
+        left = {name: each.left(size[name], disrupting[name]) for name, each in tightest.items()}
         return cls(reason=reason, left=left, tightest=tightest)
 
     def allows(self, candidate: Candidate) -> bool:
@@ -114,7 +114,7 @@ def headroom(
 ) -> int:
     """Return how many more nodes may start disrupting for `reason`."""
     tightest = tightest_budget(budgets, reason=reason, pool_size=pool_size, now=now)
-    return max(0, tightest.ceiling(pool_size) - disrupting)
+    return tightest.left(pool_size, disrupting)
 
 
 def tightest_budget(
@@ -191,6 +191,10 @@ class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
         # Shares round up, so that 10% of 5 nodes lets one go:
         # https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets
         return -(-pool_size * (self.percent or 0) // 100)
+
+    def left(self, pool_size: int, disrupting: int) -> int:
+        """Return how many more nodes may start disrupting while `disrupting` of them are."""
+        return max(0, self.ceiling(pool_size) - disrupting)
 
     def covers(self, reason: str, now: datetime) -> bool:
         """Say whether the budget limits disruption for `reason` at this moment."""
