@@ -11,14 +11,14 @@ from structlog.testing import capture_logs
 
 from karpenter.api.labels import ZONE
 from karpenter.base.queue import WorkQueue
-from karpenter.controllers.nomination import TOGETHER, NodesOfDecision, PodNominator, nominates
+from karpenter.controllers.nomination import REGISTRATION_WAIT, PodNominator, nominates
 from karpenter.core.effects import DeleteObject, NominatePod
 from karpenter.core.provisioning.nomination import Nomination
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.kube.errors import KubeError, Status, status_error_of
 from karpenter.kube.transport import Request
 from karpenter.telemetry.metrics import Metrics, pods
-from karpenter_local.virtual import VirtualClock, run_virtual
+from karpenter_local.virtual import run_virtual
 from tests.unit.controllers.harness import Shell
 from tests.unit.core.lifecycle.objects import at, claim, complete, launched, node, pod
 from tests.unit.core.provisioning.test_nomination import ROOM, THERE, owned, waits
@@ -221,85 +221,30 @@ def test_a_node_takes_pods_only_when_its_own_are_nominated() -> None:
     }
 
 
-async def open_after(scene: Scene, pauses: dict[str, float], *, on_the_way: str = "") -> dict[str, float]:
-    """Let the nodes of a decision join after pauses; return when each takes pods."""
-    loop, nodes = asyncio.get_running_loop(), NodesOfDecision()
-    claims = {name: claim(meta={"name": name}) for name in (*pauses, *([on_the_way] if on_the_way else []))}
-    for each in claims.values():
-        scene.nominator.bought(each, nodes)
-    opened = {}
-
-    async def joins(name: str, pause: float) -> None:
-        await asyncio.sleep(pause)
-        await scene.nominator.before_registration(claims[name])
-        opened[name] = loop.time()
-
-    began = loop.time()
-    await asyncio.gather(*(joins(name, pause) for name, pause in pauses.items()))
-    return {name: round(when - began, 3) for name, when in opened.items()}
-
-
-@pytest.mark.parametrize(
-    ("pauses", "on_the_way", "expected"),
-    [
-        pytest.param({"a": 0.0}, "", {"a": 0.0}, id="a node by itself"),
-        pytest.param({"a": 0.0, "b": 0.3}, "", {"a": 0.3, "b": 0.3}, id="one comes soon after the other"),
-        pytest.param({"a": 0.0}, "b", {"a": TOGETHER}, id="another takes longer"),
-        pytest.param(
-            {"a": 0.0, "b": 0.4, "c": 5.0},
-            "",
-            {"a": TOGETHER, "b": TOGETHER, "c": 5.0},
-            id="the wait is the first one's",
-        ),
-    ],
-)
-def test_nodes_of_one_decision_take_pods_together(
-    pauses: dict[str, float], on_the_way: str, expected: dict[str, float]
-) -> None:
-    """A pod whose node is not there yet would go to another; but no node waits for long."""
-
-    async def main() -> dict[str, float]:
-        scene = Scene()
-        scene.nominator._clock = VirtualClock()
-        return await open_after(scene, pauses, on_the_way=on_the_way)
-
-    assert run_virtual(main()) == expected
-
-
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [
-        pytest.param(0.3, 2.3, id="it is soon"),
-        pytest.param(9.0, 2.0 + TOGETHER, id="the server is slow"),
+        pytest.param(0.1, 0.1, id="the server answers soon"),
+        pytest.param(9.0, REGISTRATION_WAIT, id="the server is slow"),
     ],
 )
-def test_a_node_that_joins_late_waits_for_its_own_pods(seconds: float, expected: float) -> None:
-    """The others of its decision have taken pods by then; but its own are still nominated first."""
+def test_a_node_does_not_wait_for_long(seconds: float, expected: float) -> None:
+    """Pods that wait for it wait for longer with every attempt of kube-scheduler."""
 
-    async def main() -> dict[str, float]:
-        scene = Scene(waits())
-        scene.nominator._clock = VirtualClock()
-        scene.nominator.plan({"default/web-0": Nomination("late", scene.clock.now())})
+    async def main() -> float:
+        scene = Scene(launched(status=ROOM), THERE, waits())
+        scene.planned("web-0")
 
         async def slow(_: Iterable[Effect]) -> None:
             await asyncio.sleep(seconds)
 
         scene.performer.perform = slow  # type: ignore[assignment, method-assign]
-        return await open_after(scene, {"early": 0.0, "late": 2.0})
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await scene.nominator.before_registration(launched(status=ROOM))
+        return round(loop.time() - began, 3)
 
-    assert run_virtual(main()) == {"early": TOGETHER, "late": expected}
-
-
-def test_a_claim_that_goes_is_not_waited_for() -> None:
-    """Its node will not join."""
-
-    async def main() -> bool:
-        scene, nodes = Scene(launched()), NodesOfDecision()
-        scene.nominator.bought(launched(), nodes)
-        scene.drop(launched())
-        return nodes.complete.is_set()
-
-    assert asyncio.run(main())
+    assert run_virtual(main()) == expected
 
 
 def test_an_operator_that_ends_withdraws_what_it_nominated() -> None:
@@ -336,7 +281,7 @@ def test_memory_ends_with_the_pods() -> None:
 def test_a_claim_that_no_pod_waits_for_is_withdrawn(found: NodeClaim, deleted: list[str]) -> None:
     """Once the last of its pods has gone or runs elsewhere, unless it was launched by then."""
     scene = Scene(found, waits("web-0"), waits("web-1"))
-    scene.nominator.bought(found, NodesOfDecision())
+    scene.nominator.bought(found)
     scene.put(found)
     scene.planned("web-0", "web-1")
     scene.put(bound(waits("web-0"), "node-9"))

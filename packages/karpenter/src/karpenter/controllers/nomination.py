@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-TOGETHER: Final = 0.5
-"""Seconds that a node waits at most for others of its decision, and for the nominations of its pods."""
+REGISTRATION_WAIT: Final = 0.2
+"""Seconds that the registration of a node waits for the nominations of its pods at most."""
 
 CLOSING: Final = 2.0
 """Seconds for which nominations are withdrawn when the operator ends."""
@@ -74,24 +74,6 @@ async def nominates(setting: str, client: Client) -> bool:
         log.warning("pods.not_nominated", error=str(error), hint="set nominate-pods to true or false")
         return False
     return tuple(int(part) if part.isdigit() else 0 for part in version.split(".")) >= SINCE
-
-
-class NodesOfDecision:
-    """The claims of one decision, whose nodes take pods together."""
-
-    def __init__(self) -> None:
-        self.left: dict[str, None] = {}
-        """Those whose node has not joined yet, or has pods that are not nominated yet."""
-
-        self.until: float | None = None
-        """Since the first has joined, when the others are waited for no longer."""
-
-        self.complete = asyncio.Event()
-
-    def remove(self, claim: str) -> None:
-        self.left.pop(claim, None)
-        if not self.left:
-            self.complete.set()
 
 
 class PodNominator:
@@ -138,9 +120,6 @@ class PodNominator:
         self._vacated: dict[str, None] = {}
         """Those of them that no pod waits for any more."""
 
-        self._decisions: dict[str, NodesOfDecision] = {}
-        """The decision of each claim whose node has not joined yet."""
-
     @property
     def changed(self) -> Mapping[str, Nomination]:
         """Where pods are to run that have come in the stead of evicted ones, or have changed places."""
@@ -157,7 +136,6 @@ class PodNominator:
             self._places,
             self._bought,
             self._vacated,
-            self._decisions,
         )
         return expected + sum(len(each) for each in maps)
 
@@ -176,11 +154,9 @@ class PodNominator:
                 self._settle(key, found)
             self._queue.add(key)
 
-    def bought(self, claim: NodeClaim, nodes: NodesOfDecision) -> None:
+    def bought(self, claim: NodeClaim) -> None:
         """Take note of a claim that was created for nothing but the pods that are planned to run on it."""
         self._bought[claim.name] = None
-        self._decisions[claim.name] = nodes
-        nodes.left[claim.name] = None
 
     def move(self, nominations: Mapping[str, Nomination]) -> None:
         """Take note of where the pods of a command are to run once they are evicted."""
@@ -204,8 +180,6 @@ class PodNominator:
         if isinstance(item, NodeClaim):
             if not is_there or not is_unlaunched(item):
                 self._bought.pop(item.name, None)
-            if not is_there or item.metadata.deletion_timestamp is not None:
-                self._gone(item.name)
             known_claim = before if isinstance(before, NodeClaim) else None
             if is_there and known_claim is not None and _progress(known_claim) == _progress(item):
                 return ()
@@ -240,26 +214,17 @@ class PodNominator:
 
     async def before_registration(self, claim: NodeClaim) -> None:
         """
-        Nominate a node for its pods before it takes any, and wait for other nodes of the decision.
+        Nominate a node for its pods before it takes any.
 
-        A pod whose own node takes no pods yet goes to any other that has room. What takes longer goes on
-        meanwhile.
+        What takes longer goes on meanwhile: with every second kube-scheduler lets pods that it has tried wait
+        for longer.
         """
-        nodes = self._decisions.pop(claim.name, None) or NodesOfDecision()
         if not self.on:
             return
-        now = self._clock.monotonic()
-        nodes.until = nodes.until if nodes.until is not None else now + TOGETHER
+        nominating = asyncio.gather(*(self._try(key, opens=True) for key in self._pods_of(claim.name)))
         with suppress(TimeoutError):
-            async with asyncio.timeout(TOGETHER):
-                await asyncio.shield(self._nominate_all(claim.name, nodes))
-            async with asyncio.timeout(max(0.0, nodes.until - self._clock.monotonic())):
-                await nodes.complete.wait()
-
-    async def _nominate_all(self, claim: str, nodes: NodesOfDecision) -> None:
-        """Nominate the node of a claim, which is about to take pods, for all of its pods."""
-        await asyncio.gather(*(self._try(key, opens=True) for key in self._pods_of(claim)))
-        nodes.remove(claim)
+            async with asyncio.timeout(REGISTRATION_WAIT):
+                await asyncio.shield(nominating)
 
     async def close(self) -> None:
         """Withdraw what was nominated for pods that still wait: nothing would do so later."""
@@ -298,11 +263,6 @@ class PodNominator:
             self._take_over(pod)
         if self.nomination(pod.key) is not None or is_nominated_by_us(pod):
             yield pod.key
-
-    def _gone(self, claim: str) -> None:
-        """Let other nodes of the decision wait no longer for that of a claim."""
-        if nodes := self._decisions.pop(claim, None):
-            nodes.remove(claim)
 
     def _settle(self, key: str, nomination: Nomination) -> None:
         """Remember the place of a pod; of one that runs elsewhere, for its successor."""

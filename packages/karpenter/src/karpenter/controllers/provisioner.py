@@ -24,7 +24,6 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.base.batcher import Batcher, BatchWindow
-from karpenter.controllers.nomination import NodesOfDecision, PodNominator
 from karpenter.core.events import listing
 from karpenter.core.provisioning.nomination import is_node_coming
 from karpenter.core.provisioning.provisioner import (
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.controllers.catalogs import PoolCatalogs
     from karpenter.controllers.executor import Executor
+    from karpenter.controllers.nomination import PodNominator
     from karpenter.controllers.perform import Performer
     from karpenter.core.effects import CreateClaim
 
@@ -227,13 +227,10 @@ class Provisioner:
         await self._performer.perform(decision.effects)
         # The names of claims come from the API server (generateName), so all can be created at once:
         # https://kubernetes.io/docs/reference/using-api/api-concepts/
-        nodes = NodesOfDecision()
-        await asyncio.gather(*(self._create(each, decision, nodes) for each in decision.claims))
+        await asyncio.gather(*(self._create(each, decision) for each in decision.claims))
 
     @traced("nodeclaim.create")
-    async def _create(
-        self, effect: CreateClaim, decision: ProvisioningDecision, nodes: NodesOfDecision
-    ) -> None:
+    async def _create(self, effect: CreateClaim, decision: ProvisioningDecision) -> None:
         """Create one claim, unless the cluster has changed so that it may not be; tell its pods why."""
         name, view = effect.claim.metadata.labels[NODEPOOL], self._store.view()
         # Other claims may have been created since the decision, and a limit must hold for all of them:
@@ -255,7 +252,7 @@ class Provisioner:
             self.memory.with_claim(claim, pods.values(), self._clock.now(), is_buffered=is_buffered)
         )
         if self._nominator is not None and not is_buffered:
-            self._nominator.bought(claim, nodes)
+            self._nominator.bought(claim)
         await self._performer.perform(nomination_events(claim, pods, decision.plan.because))
 
     def _remember(self, memory: ProvisioningMemory) -> None:
