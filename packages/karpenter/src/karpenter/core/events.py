@@ -84,7 +84,7 @@ def preferences_ignored(pod: Pod, count: int, most: int) -> Announce:
         about=about(pod),
         type="Warning",
         reason="PreferencesIgnored",
-        message=f"The pod has {count} preferences, of which the {most} with the largest weight are considered.",
+        message=f"Pod has {count} preferences, of which the {most} with the largest weight are considered.",
         same_as=(pod.metadata.uid,),
         quiet_for=60 * _MINUTE,
     )
