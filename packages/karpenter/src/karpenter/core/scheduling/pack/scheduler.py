@@ -336,6 +336,12 @@ class Scheduler:
         self.must_wait = False
         """Set when a pod was refused only because reservations are used up: it waits for them."""
 
+    def is_stopped(self) -> bool:
+        """Whether the time is up; then pods are left that were not considered."""
+        if self.stop():
+            self.is_complete = False
+        return not self.is_complete
+
     def narrowings(self, pod_data: PodData) -> Narrowings:
         """Return the narrowings of a relaxation, which are remembered."""
         found = self._narrowings.get(id(pod_data.compiled))
