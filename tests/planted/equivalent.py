@@ -101,12 +101,6 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "what must hold does not depend on preferences"
     ),
     ("scheduling/problem.py", "Cost.optimal", "self.gap <= 1e-6", "(self.gap < 1e-06)"): (_ROUNDING),
-    (
-        "scheduling/proof/prove.py",
-        "proved_cost",
-        "bound < cost * (1 - TOLERANCE)",
-        "(bound <= cost * (1 - TOLERANCE))",
-    ): (_ROUNDING),
     ("scheduling/solve.py", "_room", "1", "(2)"): ("no pod requests less than nothing"),
     ("disruption/deprovisioning.py", "scale_down", "len(active) <= wanted", "(len(active) < wanted)"): (
         _QUICKER
@@ -309,9 +303,6 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ("scheduling/pack/nodeclaim.py", "ClaimStates._step", "bits == state.bits", "(bits != state.bits)"): (
         _QUICKER
     ),
-    ("scheduling/proof/prove.py", "proved_cost", "exact > bound", "(exact >= bound)"): (
-        "two proofs of one bound"
-    ),
     (
         "scheduling/solve.py",
         "packed_by_price",
@@ -365,9 +356,6 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "pays > 0",
         "(pays >= 0)",
     ): ("where something lacks and nothing is paid there is no number of pods, from whatever it begins"),
-    (_PRICE + "divided.py", "divisions", "1", "(2)"): (
-        "so many in the emptiest of all domains are more pods than there are"
-    ),
     (_PROOF + "columns.py", "PatternSearch._relaxed", "1", "(2)"): (
         "any number below zero says that nothing fills the machine"
     ),
@@ -457,11 +445,8 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "not strength or all(counts[key] + many <= UNNOTICED for key, many in planned.items())",
         "(not strength and all((counts[key] + many <= UNNOTICED for key, many in planned.items())))",
     ): ("then every machine is where it is cheapest, and stays there"),
-    (_PRICE + "repack.py", "opened", "each.bin < machines", "(each.bin <= machines)"): (
-        "the pods of a node are on it by then, and a machine without pods is not opened"
-    ),
     (_PRICE + "patterns.py", "_Packer._levelled", "rest[order] > 0", "(rest[order] >= 0)"): (_NOTHING),
-    (_PRICE + "repack.py", "_sums", "2 * times", "(2 // times)"): (_QUICKER),
+    ("scheduling/price/repack.py", "_sums", "2 * times", "(2 // times)"): (_QUICKER),
     ("disruption/memory.py", "_after_changes", "more > 0", "(more >= 0)"): (
         "NodePools that have as many nodes as before are left out"
     ),
@@ -501,9 +486,12 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "least / room[resource] - _EQUAL",
         "(least / room[resource] + _EQUAL)",
     ): (_LIBRARY),
-    (_PROOF + "machines.py", "MachineSearch._dive", "share.max() <= _WHOLE", "(share.max() < _WHOLE)"): (
-        _REAL
-    ),
+    (
+        _PROOF + "machines.py",
+        "MachineSearch._dive",
+        "share.max() <= _WHOLE",
+        "(share.max() < _WHOLE)",
+    ): (_REAL),
     (_PROOF + "machines.py", "MachineSearch._dive", "share > _WHOLE", "(share >= _WHOLE)"): (_REAL),
     (_PRICE + "linear.py", "_extended", "spent > 0", "(spent >= 0)"): (
         "no pod that fits a machine asks for a resource that the machine has nothing of"
