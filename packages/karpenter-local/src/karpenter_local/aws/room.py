@@ -123,7 +123,13 @@ class InstanceOperator:
         self.account.operated = True
         self.account.now = self._clock.now
         self._stop = self.account.subscribe(lambda each: _tell(loop, self._note, each))
-        await self._sweep()
+        # Delete the Nodes without an instance: a cluster may outlive its embedded AWS
+        known = {each.id for each in self._inventory.all()}
+        for node in (await self._client.list(Node)).items:
+            provider_id = node.spec.provider_id
+            number = provider_id.rpartition("/")[2]
+            if provider_id.startswith(_SCHEME) and number not in known:
+                await self._delete(node.name, number)
         return self
 
     async def __aexit__(
@@ -333,15 +339,6 @@ class InstanceOperator:
                 await self._clock.sleep(RETRY)
             else:
                 return
-
-    async def _sweep(self) -> None:
-        """Delete the Nodes without an instance: a cluster may outlive its embedded AWS."""
-        known = {each.id for each in self._inventory.all()}
-        for node in (await self._client.list(Node)).items:
-            provider_id = node.spec.provider_id
-            number = provider_id.rpartition("/")[2]
-            if provider_id.startswith(_SCHEME) and number not in known:
-                await self._delete(node.name, number)
 
     def _write(self, number: str, text: str) -> None:
         self.account.consoles.setdefault(number, []).append(text)

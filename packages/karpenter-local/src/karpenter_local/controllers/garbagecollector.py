@@ -184,22 +184,18 @@ class Collector:
                     )
                     log.debug("object.collected", kind=node.kind, namespace=node.namespace, name=node.name)
                 case DropOwners(uids=uids):
-                    await self._drop_owners(target, node, uids)
+                    found = await self._client.get(target, node.name, namespace=node.namespace)
+                    kept = [o for o in found.metadata.owner_references if o.uid not in uids]
+                    await self._patch(
+                        target, found, {"ownerReferences": [_plain(owner) for owner in kept] or None}
+                    )
                 case DropFinalizer(finalizer=finalizer):
-                    await self._drop_finalizer(target, node, finalizer)
+                    found = await self._client.get(target, node.name, namespace=node.namespace)
+                    finalizers = [each for each in found.metadata.finalizers if each != finalizer]
+                    await self._patch(target, found, {"finalizers": finalizers or None})
         except (NotFound, Conflict):
             # Gone, replaced under its name, or changed meanwhile: its next event queues it again.
             self._loop.queue.retry(node.uid)
-
-    async def _drop_owners(self, target: PartialObjects, node: GraphNode, uids: tuple[str, ...]) -> None:
-        found = await self._client.get(target, node.name, namespace=node.namespace)
-        kept = [o for o in found.metadata.owner_references if o.uid not in uids]
-        await self._patch(target, found, {"ownerReferences": [_plain(owner) for owner in kept] or None})
-
-    async def _drop_finalizer(self, target: PartialObjects, node: GraphNode, finalizer: str) -> None:
-        found = await self._client.get(target, node.name, namespace=node.namespace)
-        kept = [each for each in found.metadata.finalizers if each != finalizer]
-        await self._patch(target, found, {"finalizers": kept or None})
 
     async def _patch(self, target: PartialObjects, found: PartialObject, metadata: dict[str, object]) -> None:
         meta = found.metadata

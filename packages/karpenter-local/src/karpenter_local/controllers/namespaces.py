@@ -98,7 +98,10 @@ class NamespaceController:
                 if told != known:
                     await self._writer.set_status(Namespace, key, {"conditions": told})
                 return LOOK_AGAIN
-            await self._let_go(current)
+            kept = [each for each in plain.spec_of(current).get("finalizers") or () if each != FINALIZER]
+            body = {**current, "spec": {"finalizers": kept}}
+            await self._client.replace(_NAMESPACES, body, subresource="finalize")
+            log.info("namespace.removed", namespace=plain.name_of(current))
         except NotFound:
             return None
         return None
@@ -120,12 +123,6 @@ class NamespaceController:
         except KubeError as error:
             log.warning("namespace.not_cleared", namespace=namespace, kind=kind.kind, error=str(error))
         return len((await self._client.list(target, Selection(namespace=namespace))).items)
-
-    async def _let_go(self, namespace: Plain) -> None:
-        kept = [each for each in plain.spec_of(namespace).get("finalizers") or () if each != FINALIZER]
-        body = {**namespace, "spec": {"finalizers": kept}}
-        await self._client.replace(_NAMESPACES, body, subresource="finalize")
-        log.info("namespace.removed", namespace=plain.name_of(namespace))
 
 
 class ServiceAccountController:

@@ -90,7 +90,8 @@ def next_step(
     for ordinal in request.ordinals:
         pod = placed.get(ordinal)
         if pod is None:
-            create.append((ordinal, _revision_for(request, ordinal, current, update)))
+            held_back = request.on_delete or ordinal < request.first + request.partition
+            create.append((ordinal, current if held_back and current else update))
         elif pods.is_finished(pod) and not pods.is_leaving(pod):
             delete.append(pod)  # made anew once it is gone
         if request.ordered and (pod is None or not is_healthy(pod, request.min_ready, now)):
@@ -103,11 +104,6 @@ def next_step(
     if create or delete or request.on_delete:
         return StatefulSetStep(tuple(create), tuple(delete))
     return StatefulSetStep((), _outdated(request, placed, update, now))
-
-
-def _revision_for(request: StatefulSetRequest, ordinal: int, current: str, update: str) -> str:
-    held_back = request.on_delete or ordinal < request.first + request.partition
-    return current if held_back and current else update
 
 
 def _outdated(

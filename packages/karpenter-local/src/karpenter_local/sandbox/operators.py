@@ -209,15 +209,12 @@ class Replica:
         if self._elector is None:
             await self.operator.__aenter__()
         else:
-            await self._lead(self._elector)
-
-    async def _lead(self, elector: LeaderElector) -> None:
-        """Wait for the Lease, work while it is ours, and tell when it is not any longer."""
-        try:
-            await elector.lead(self._work)
-        except LeadershipLost:
-            assert self._on_lost is not None
-            self._on_lost(self)
+            # Wait for the Lease, work while it is ours, and tell when it is not any longer
+            try:
+                await self._elector.lead(self._work)
+            except LeadershipLost:
+                assert self._on_lost is not None
+                self._on_lost(self)
 
     async def _work(self) -> None:
         async with self.operator:

@@ -70,7 +70,13 @@ class NodeResourceTable:
             column.data[row] += by * amount
         self._pods_left.data[row] -= by
         if pod_info.ports:
-            self._use_ports(row, pod_info.ports, by)
+            used = self._ports.setdefault(row, Counter())
+            for port in pod_info.ports:
+                used[port] += by
+                if not used[port]:
+                    del used[port]
+            if not used:
+                del self._ports[row]
 
     def fits(self, pod_info: PodInfo) -> Mask:
         """Return the rows with room for one more pod like this."""
@@ -109,12 +115,3 @@ class NodeResourceTable:
             for row, used in self._ports.items()
             if any(want.conflicts_with(port) for want in wanted for port in used)
         ]
-
-    def _use_ports(self, row: int, ports: Iterable[HostPort], by: int) -> None:
-        used = self._ports.setdefault(row, Counter())
-        for port in ports:
-            used[port] += by
-            if not used[port]:
-                del used[port]
-        if not used:
-            del self._ports[row]

@@ -38,13 +38,9 @@ def _meets(condition: NodeSelectorRequirement, labels: Mapping[str, str]) -> boo
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt" if value is not None and len(condition.values) == 1:
-            return _compares(value, condition.operator, condition.values[0])
+            number, limit = integer(value), integer(condition.values[0])
+            if number is None or limit is None:
+                return False
+            return number > limit if condition.operator == "Gt" else number < limit
         case _:
             return False
-
-
-def _compares(value: str, operator: str, bound: str) -> bool:
-    number, limit = integer(value), integer(bound)
-    if number is None or limit is None:
-        return False
-    return number > limit if operator == "Gt" else number < limit

@@ -72,7 +72,9 @@ class Rows:
             row = len(self.names)
             self.names.append(name)
             if row >= self.capacity:
-                self._widen()
+                self.capacity *= 2
+                for column in self._columns:
+                    column.widen(self.capacity)
         self._index[name] = row
         return row
 
@@ -98,8 +100,3 @@ class Rows:
     def _add(self, column: NodeColumn[Cell]) -> NodeColumn[Cell]:
         self._columns.add(column)
         return column
-
-    def _widen(self) -> None:
-        self.capacity *= 2
-        for column in self._columns:
-            column.widen(self.capacity)

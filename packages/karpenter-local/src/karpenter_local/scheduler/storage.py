@@ -125,7 +125,13 @@ class Storage:
             return VolumeId("", key)
         volume = self.volumes.get(claim.spec.volume_name)
         if volume is not None:
-            return _identify(volume)
+            if volume.spec.csi is not None:
+                return VolumeId(volume.spec.csi.driver, volume.spec.csi.volume_handle)
+            if volume.spec.aws_elastic_block_store is not None:
+                return VolumeId(
+                    _CSI_NAMES["kubernetes.io/aws-ebs"], volume.spec.aws_elastic_block_store.volume_id
+                )
+            return VolumeId("", volume.name)
         chosen = self.classes.get(claim.spec.storage_class_name or "")
         if claim.spec.volume_name or chosen is None:
             return VolumeId("", key)
@@ -256,11 +262,3 @@ class _Finding:
             volumes=frozenset(self.ids),
             once_in_use=self.once,
         )
-
-
-def _identify(volume: PersistentVolume) -> VolumeId:
-    if volume.spec.csi is not None:
-        return VolumeId(volume.spec.csi.driver, volume.spec.csi.volume_handle)
-    if volume.spec.aws_elastic_block_store is not None:
-        return VolumeId(_CSI_NAMES["kubernetes.io/aws-ebs"], volume.spec.aws_elastic_block_store.volume_id)
-    return VolumeId("", volume.name)

@@ -285,15 +285,12 @@ class FaultyTransport:
             self._on_write(request, response)
         await asyncio.sleep(self._chance.uniform(*_THERE))
         if is_list and response.ok:
-            self._listed(request, response)
+            plural = request.path.rpartition("/")[2]
+            if version := _read_list(response.body).metadata.resource_version:
+                self.seen[plural] = int(version)
+                self.caught_up[plural] = asyncio.get_running_loop().time()
+                self.began.setdefault(plural, self.caught_up[plural])
         return response
-
-    def _listed(self, request: Request, response: Response) -> None:
-        plural = request.path.rpartition("/")[2]
-        if version := _read_list(response.body).metadata.resource_version:
-            self.seen[plural] = int(version)
-            self.caught_up[plural] = asyncio.get_running_loop().time()
-            self.began.setdefault(plural, self.caught_up[plural])
 
     async def _lines(
         self, lines: AsyncGenerator[bytes, None], request: Request

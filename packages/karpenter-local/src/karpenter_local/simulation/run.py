@@ -171,7 +171,15 @@ class SimulatedRun:
             finally:
                 looking.cancel()
                 await injector.close()
-            return self._result()
+            return RunResult(
+                seed=self.scenario.seed,
+                violations=tuple(self.violations.found),
+                digest=self.simulated.mirror.digest,
+                writes=self.simulated.mirror.writes,
+                seconds=self.simulated.clock.monotonic(),
+                machines=self.timeline.launched,
+                timeline=tuple(self.timeline.lines),
+            )
 
     def logged(self, level: str, event: str, facts: str) -> None:
         """Take note of what was logged: an error is a violation."""
@@ -193,9 +201,6 @@ class SimulatedRun:
         injector.recover()
         self.simulated.faulty_until = self.simulated.clock.monotonic()
         self.timeline.note("all faults have ended")
-        await self._settle()
-
-    async def _settle(self) -> None:
         ends = self.simulated.clock.monotonic() + SETTLE_WITHIN
         while unsettled := [(each.name, what) for each in self.invariants for what in each.unsettled()]:
             now = self.simulated.clock.monotonic()
@@ -231,17 +236,6 @@ class SimulatedRun:
             await asyncio.sleep(_TICK)
             for invariant in self._lookers:
                 invariant.on_tick()
-
-    def _result(self) -> RunResult:
-        return RunResult(
-            seed=self.scenario.seed,
-            violations=tuple(self.violations.found),
-            digest=self.simulated.mirror.digest,
-            writes=self.simulated.mirror.writes,
-            seconds=self.simulated.clock.monotonic(),
-            machines=self.timeline.launched,
-            timeline=tuple(self.timeline.lines),
-        )
 
 
 def cloud_options(provider: Provider) -> CloudOptions:

@@ -103,7 +103,8 @@ def _coincide(scenario: Scenario, chance: Random) -> Scenario:
         steps = [step for step in steps if isinstance(step, AddPool | AddDaemon)]
     found = draw_coincidences(scenario.seed, _TOGETHER, scenario.seconds)
     # A scenario has one static pool, and one broken node, at most.
-    used, kept = set(_gates_of(scenario.settings)), []
+    used = {each.partition("=")[0] for each in scenario.settings.get(_GATES, "").split(",") if each}
+    kept = []
     for each in found:
         if used.isdisjoint(each.gates):
             kept.append(each)
@@ -131,10 +132,6 @@ def _settings(chance: Random) -> dict[str, str]:
 def _enable(gates: tuple[str, ...]) -> dict[str, str]:
     """Return the setting that enables feature gates; nothing where none is."""
     return {_GATES: ",".join(f"{name}=true" for name in gates)} if gates else {}
-
-
-def _gates_of(settings: Mapping[str, str]) -> list[str]:
-    return [each.partition("=")[0] for each in settings.get(_GATES, "").split(",") if each]
 
 
 def _random(seed: int, about: str) -> Random:

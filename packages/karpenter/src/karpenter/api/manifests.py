@@ -264,15 +264,12 @@ class _Reader:
                 merged |= _merged(value, event)
             else:
                 if key in entries:
-                    self._repeat(event)
+                    if self._repeated is None:
+                        raise _UnreadableError(f"the key {event.value!r} occurs twice", event.start_mark)
+                    mark: Any = event.start_mark
+                    self._repeated.append(f'line {mark.line + 1}: key "{event.value}" already set in map')
                 entries[key] = value
         return {**merged, **entries} if merged else entries
-
-    def _repeat(self, key: ScalarEvent) -> None:
-        if self._repeated is None:
-            raise _UnreadableError(f"the key {key.value!r} occurs twice", key.start_mark)
-        mark: Any = key.start_mark
-        self._repeated.append(f'line {mark.line + 1}: key "{key.value}" already set in map')
 
 
 def _refuse_tags(event: Any, allowed: str) -> None:

@@ -75,18 +75,15 @@ class Batcher(Generic[K]):
                     break
         finally:
             self._is_open = False
-        return self._take()
-
-    def _is_full(self) -> bool:
-        return self._window.max_items is not None and len(self._keys) >= self._window.max_items
-
-    def _take(self) -> tuple[K, ...]:
         keys = tuple(islice(self._keys, self._window.max_items))
         for key in keys:
             del self._keys[key]
         if self._keys:  # the rest opens the next window
             self._announce()
         return keys
+
+    def _is_full(self) -> bool:
+        return self._window.max_items is not None and len(self._keys) >= self._window.max_items
 
     def _announce(self) -> None:
         self._fresh = True

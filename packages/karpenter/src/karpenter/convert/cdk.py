@@ -82,7 +82,10 @@ def _respelled(plain: Plain, findings: Findings) -> ConversionOutcome | None:
     if "provisionerSpecs" not in plain:
         return None
     findings.warn("NoPool", "without subnetTags and securityGroupTags the add-on makes no NodePool")
-    requirements = [_spelled(each) for each in _requirements(plain)]
+    requirements = [
+        {"key": each["key"], "op": each["operator"], "vals": each.get("values", [])}
+        for each in _requirements(plain)
+    ]
     document = {
         "requirements" if key == "provisionerSpecs" else key: requirements
         if key == "provisionerSpecs"
@@ -106,10 +109,6 @@ def _requirements(plain: Plain) -> list[Plain]:
         operator = given.get("op", given.get("operator"))
         found.append(without_empty({"key": given.get("key"), "operator": operator, "values": values}))
     return found
-
-
-def _spelled(requirement: Plain) -> Plain:
-    return {"key": requirement["key"], "op": requirement["operator"], "vals": requirement.get("values", [])}
 
 
 def provisioner_of(plain: Plain) -> Plain:

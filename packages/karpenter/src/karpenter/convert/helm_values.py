@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.convert.findings import (
-    ConversionFinding,
     ConversionOutcome,
     Findings,
     NewDocument,
@@ -325,15 +324,13 @@ class _Values:
         if outcome is None:
             return
         for each in outcome.findings:
-            self._findings.found.append(_at_place(each, self._place))
+            field = each.field.removeprefix("spec.")
+            self._findings.found.append(
+                msgspec.structs.replace(each, field=f"{spell(self._place)}.{field}" if self._place else field)
+            )
         for new in outcome.documents:
             for name in spec:
                 self._values[name] = new.plain["spec"][name]
-
-
-def _at_place(finding: ConversionFinding, place: Path) -> ConversionFinding:
-    field = finding.field.removeprefix("spec.")
-    return msgspec.structs.replace(finding, field=f"{spell(place)}.{field}" if place else field)
 
 
 _OLD_VARIABLES: Final[Mapping[str, str]] = MappingProxyType(

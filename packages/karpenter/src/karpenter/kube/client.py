@@ -506,15 +506,12 @@ class Client:
     async def close(self) -> None:
         await self._transport.close()
 
-    async def _take_token(self) -> None:
+    async def _send_once(self, request: Request) -> Response:
         turn = _TURN.get()
         if turn is not None and turn.bucket is self._bucket and not turn.used:
             turn.used = True
         else:
             await self._bucket.take()
-
-    async def _send_once(self, request: Request) -> Response:
-        await self._take_token()
         if request.method != "GET":
             # Every attempt is checked, after every wait: the lease may have been lost meanwhile.
             self._fence.check(f"{request.method} {request.path}")

@@ -242,7 +242,7 @@ class ExecCredentials:
         Raises:
             PluginFailed: it gives nothing; what it gave before stays in use.
         """
-        status = await self._plugin.run(self._environ, terminal=_has_terminal())
+        status = await self._plugin.run(self._environ, terminal=sys.stdin is not None and sys.stdin.isatty())
         if status.client_certificate_data and (
             status.client_certificate_data != self._status.client_certificate_data
             or status.client_key_data != self._status.client_key_data
@@ -296,7 +296,3 @@ class ExecCredentials:
             with open(path, "w", encoding="utf-8", opener=private) as file:
                 file.write(text)
         return Certificate(str(chain), str(key))
-
-
-def _has_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()

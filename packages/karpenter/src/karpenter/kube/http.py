@@ -210,7 +210,8 @@ class Tls:
             if same and now - self._checked_at < RECHECK:
                 return self._context
         self._checked_at = now
-        made_of = (certificate, _times(self._trust.ca_file, *_files(certificate)))
+        files = (certificate.cert_file, certificate.key_file) if certificate else ()
+        made_of = (certificate, _times(self._trust.ca_file, *files))
         if self._context is None or made_of != self._made_of:
             self._context = make_context(self._trust, certificate)
             self._made_of = made_of
@@ -227,10 +228,6 @@ def make_context(trust: Trust, certificate: Certificate | None) -> ssl.SSLContex
     if certificate is not None:
         context.load_cert_chain(certificate.cert_file, certificate.key_file)
     return context
-
-
-def _files(certificate: Certificate | None) -> tuple[str, ...]:
-    return (certificate.cert_file, certificate.key_file) if certificate else ()
 
 
 def _times(*files: str) -> tuple[int, ...]:
@@ -325,7 +322,7 @@ class HttpTransport:
                 headers=(*AGENT, *request.headers, *shown),
                 data=request.body or None,
                 ssl=context,
-                server_hostname=self._server_name(),
+                server_hostname=self.endpoint.trust.server_name or None if self._secure else None,
                 proxy=None if self._through_socks else self.endpoint.proxy or None,
                 allow_redirects=False,
             )
@@ -393,9 +390,6 @@ class HttpTransport:
         if not self._secure:
             return False
         return self._tls.context(self._credentials.certificate, now=asyncio.get_running_loop().time())
-
-    def _server_name(self) -> str | None:
-        return self.endpoint.trust.server_name or None if self._secure else None
 
     def _url(self, request: Request) -> yarl.URL:
         query = _query_text(request.query)

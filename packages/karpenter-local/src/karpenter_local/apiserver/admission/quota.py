@@ -150,17 +150,13 @@ def usage_of(table: str, value: Object) -> Usage:
     if table in _CORE and table != "pods":
         found[table] = _ONE
     match table:
-        case "pods" if _counts(value):
+        case "pods" if (value.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}:
             found |= _of_pod(value["spec"])
         case "services":
             found |= _of_service(value.get("spec") or {})
         case "persistentvolumeclaims":
             found |= _of_claim(value.get("spec") or {})
     return found
-
-
-def _counts(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}
 
 
 def _of_pod(spec: Object) -> Usage:

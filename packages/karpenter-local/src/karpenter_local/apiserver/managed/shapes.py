@@ -105,18 +105,15 @@ class Items(Shape):
         name = item.get(self.keys[0]) if len(self.keys) == 1 else None
         if type(name) is str and (known := self._elements.get(name)) is not None:
             return known
-        element = self._element(item)
-        if type(name) is str and len(self._elements) < _MOST_ELEMENTS:
-            self._elements[name] = element
-        return element
-
-    def _element(self, item: dict[str, Any]) -> str:
         found = {}
         for key in self.keys:
             value = item.get(key, self._defaults.get(key))
             if value is not None:
                 found[key] = value
-        return f"k:{_encode(found).decode()}"
+        element = f"k:{_encode(found).decode()}"
+        if type(name) is str and len(self._elements) < _MOST_ELEMENTS:
+            self._elements[name] = element
+        return element
 
 
 class Struct(Shape):

@@ -25,7 +25,15 @@ class ServiceStrategy(Strategy):
         _ = resource
         spec = value["spec"]
         if old is not None:
-            _keep(spec, old["spec"])
+            before = old["spec"]
+            for key in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+                if not spec.get(key) and before.get(key):
+                    spec[key] = before[key]
+            ports = {(port["port"], port["protocol"]): port for port in before.get("ports") or ()}
+            for port in spec.get("ports") or ():
+                was = ports.get((port["port"], port["protocol"]))
+                if was is not None and was.get("nodePort") and spec["type"] != "ClusterIP":
+                    port.setdefault("nodePort", was["nodePort"])
         if spec["type"] == "ExternalName":
             return
         taken = _taken(backend)
@@ -41,17 +49,6 @@ class ServiceStrategy(Strategy):
                     free = next(n for n in range(_FIRST_NODE_PORT, 32768) if n not in taken)
                     port["nodePort"] = free
                     taken.add(free)
-
-
-def _keep(spec: Object, before: Object) -> None:
-    for key in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-        if not spec.get(key) and before.get(key):
-            spec[key] = before[key]
-    ports = {(port["port"], port["protocol"]): port for port in before.get("ports") or ()}
-    for port in spec.get("ports") or ():
-        was = ports.get((port["port"], port["protocol"]))
-        if was is not None and was.get("nodePort") and spec["type"] != "ClusterIP":
-            port.setdefault("nodePort", was["nodePort"])
 
 
 def _taken(backend: Backend) -> set[str | int]:

@@ -94,7 +94,13 @@ class Watch:
         self._cursor += len(changes)
         newest = changes[-1].entry.revision
         await self._backend.store.settled(newest)
-        lines = self._lines(changes)
+        lines = []
+        for change in changes:
+            if change.entry.revision <= self._after or not change.entry.key.startswith(self._prefix):
+                continue
+            line = self._line(change) if self._selector else self._view.change(change)
+            if line is not None:
+                lines.append(line)
         self._after = max(self._after, newest)
         return lines
 
@@ -116,16 +122,6 @@ class Watch:
                     yield line
         finally:
             await batches.aclose()
-
-    def _lines(self, changes: Sequence[WatchCacheEvent]) -> list[bytes]:
-        found = []
-        for change in changes:
-            if change.entry.revision <= self._after or not change.entry.key.startswith(self._prefix):
-                continue
-            line = self._line(change) if self._selector else self._view.change(change)
-            if line is not None:
-                found.append(line)
-        return found
 
     def _line(self, change: WatchCacheEvent) -> bytes | None:
         """Return the event that a watcher with a selector sees: objects enter and leave its sight."""

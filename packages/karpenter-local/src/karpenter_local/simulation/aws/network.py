@@ -170,17 +170,14 @@ class FaultyAws(AwsApi):
         answer = self._call(service, operation, parameters, [])
         await self._pass()
         if kind in _DONE:
-            await self._lose(action, kind)
+            if kind == "failing":
+                raise AwsApiError(
+                    action=action, code="InternalError", message="the simulation says no", status=500
+                )
+            if kind == "deaf":
+                await asyncio.sleep(READ_SECONDS)
+            raise NoResponse(action=action, because="the connection was closed")
         return answer
-
-    async def _lose(self, action: str, kind: AwsCallFault | None) -> NoReturn:
-        if kind == "failing":
-            raise AwsApiError(
-                action=action, code="InternalError", message="the simulation says no", status=500
-            )
-        if kind == "deaf":
-            await asyncio.sleep(READ_SECONDS)
-        raise NoResponse(action=action, because="the connection was closed")
 
     async def _hang(self) -> NoReturn:
         self._stuck.append(asyncio.current_task())

@@ -83,7 +83,13 @@ class ReplacementInvariant(Invariant):
             if write.by in self._last:
                 self._last[write.by].created.append(claim.name)
         elif isinstance(claim, NodeClaim) and (reason := begins(write)):
-            self._begin(write.by, claim, reason)
+            last = self._last.get(write.by)
+            if last is None or last.created or last.left or last.reason != reason:
+                last = self._last[write.by] = ObservedCommand(
+                    by=write.by, reason=reason, going={}, created=[], left={}
+                )
+            last.going[claim.name] = claim
+            self._of[claim.name] = last
         before = write.before
         if isinstance(before, NodeClaim) and begins_to_leave(write):
             command = self._of.get(before.name)
@@ -93,22 +99,12 @@ class ReplacementInvariant(Invariant):
                 and reason_of(before)
                 and not self.simulated.goes_anyway(before)
             ):
-                self._leave(command, before)
-
-    def _begin(self, by: str, claim: NodeClaim, reason: str) -> None:
-        last = self._last.get(by)
-        if last is None or last.created or last.left or last.reason != reason:
-            last = self._last[by] = ObservedCommand(by=by, reason=reason, going={}, created=[], left={})
-        last.going[claim.name] = claim
-        self._of[claim.name] = last
-
-    def _leave(self, command: ObservedCommand, claim: NodeClaim) -> None:
-        if not command.left:
-            command.incomplete = tuple(
-                name for name in self._replacements(command) if not self._is_complete(name)
-            )
-            asyncio.get_running_loop().call_later(_TOGETHER, self._judge, command)
-        command.left[claim.name] = claim
+                if not command.left:
+                    command.incomplete = tuple(
+                        name for name in self._replacements(command) if not self._is_complete(name)
+                    )
+                    asyncio.get_running_loop().call_later(_TOGETHER, self._judge, command)
+                command.left[before.name] = before
 
     def _replacements(self, command: ObservedCommand) -> list[str]:
         return [name for name in command.created if name in self.mirror.replacements]
@@ -139,9 +135,6 @@ class ReplacementInvariant(Invariant):
         for each in added if len(added) == 1 else ():
             if kind_of(each) in {kind_of(gone) for gone in going}:
                 self.violated(f"{each.name} is the like of a machine that it replaces ({text})")
-        self._remember(text, going, added)
-
-    def _remember(self, text: str, going: list[NodeClaim], added: list[NodeClaim]) -> None:
         swap = _Swap(self.now, _kinds(going), _kinds(added), self._demand())
         self._past = [each for each in self._past if self.now - each.at < HOUR]
         if any(swap.undoes(each) for each in self._past):

@@ -226,7 +226,13 @@ class StaticPoolInvariant(Invariant):
     def on_write(self, write: ObjectWrite) -> None:
         """Count whenever a claim comes, or the operator deletes one."""
         self._check_loss(write)
-        self._note_change(write)
+        before, item = write.before, write.object
+        moment = Since(self.now, write.revision), write.by
+        if isinstance(before, NodePool) and isinstance(item, NodePool):
+            if (item.spec.replicas or 0) > (before.spec.replicas or 0):
+                self._changed["nodepools", item.name] = moment
+        elif isinstance(item, NodeClaim) and begins_to_leave(write):
+            self._changed["nodeclaims", pool_name(item)] = moment
         claim = write.after
         if write.before is not None or not isinstance(claim, NodeClaim):
             return
@@ -239,15 +245,6 @@ class StaticPoolInvariant(Invariant):
             count = len(self._claims(pool.name))
             if count > limit:
                 self.violated(f"pool {pool.name} has {count} machines and may have {limit}")
-
-    def _note_change(self, write: ObjectWrite) -> None:
-        before, item = write.before, write.object
-        moment = Since(self.now, write.revision), write.by
-        if isinstance(before, NodePool) and isinstance(item, NodePool):
-            if (item.spec.replicas or 0) > (before.spec.replicas or 0):
-                self._changed["nodepools", item.name] = moment
-        elif isinstance(item, NodeClaim) and begins_to_leave(write):
-            self._changed["nodeclaims", pool_name(item)] = moment
 
     def _check_loss(self, write: ObjectWrite) -> None:
         """Look whether a machine that the operator deletes was one too many, for all that it knew."""

@@ -80,7 +80,7 @@ class ServiceInvariant(Invariant):
                 "Failed",
             }:
                 continue
-            if self._is_over_limit(pod):
+            if is_over_limit(self.simulated, pod):
                 excused.add(pod.metadata.labels.get("app", ""))
             else:
                 yield f"pod {key} is {pod.status.phase}, {'on' if pod.spec.node_name else 'without'} a node"
@@ -100,9 +100,6 @@ class ServiceInvariant(Invariant):
         for entry in self.simulated.sandbox.cluster.server.store.table(table).entries.values():
             item = msgspec.json.decode(entry.raw)
             yield entry.name, {"status": {}, **item}
-
-    def _is_over_limit(self, pod: Pod) -> bool:
-        return is_over_limit(self.simulated, pod)
 
 
 def is_over_limit(simulated: SimulatedCluster, pod: Pod) -> bool:

@@ -112,7 +112,10 @@ def possible_values(
         value
         for kind in types
         for offering in kind.available
-        if _goes_with(kind, offering, requirements)
+        if (
+            kind.requirements.conflict(requirements) is None
+            and offering.requirements.conflict(requirements) is None
+        )
         for value in _values(kind, offering, key)
         if requirements[key].allows(value)
     )
@@ -126,13 +129,6 @@ def is_open(pool: Pool, requirements: Requirements, key: str) -> bool:
 
 def _values(kind: InstanceType, offering: Offering, key: str) -> frozenset[str]:
     return (offering.requirements if key in offering.requirements else kind.requirements)[key].values
-
-
-def _goes_with(kind: InstanceType, offering: Offering, requirements: Requirements) -> bool:
-    return (
-        kind.requirements.conflict(requirements) is None
-        and offering.requirements.conflict(requirements) is None
-    )
 
 
 def daemons_on(kind: InstanceType, pool: Pool, daemons: Sequence[Pod], known: AbstractSet[str]) -> list[Pod]:

@@ -201,15 +201,12 @@ class OracleTopology:
             OracleTopologyType.POD_ANTI_AFFINITY,
             OracleTopologyType.KEPT_OFF,
         }:  # wherever it could still have gone
-            return self._then(each, rule.key)
+            if rule.key == HOSTNAME or not isinstance(each.bin, OracleClaim):
+                return each.bin.domains(rule.key)
+            types = [kind for kind in each.bin.pool.types if kind.name in each.sold]
+            return possible_values(each.bin.pool, types, each.labels, rule.key)
         now = each.bin.domains(rule.key)
         return now if len(now) == 1 else frozenset()
-
-    def _then(self, each: OraclePlacement, key: str) -> frozenset[str]:
-        if key == HOSTNAME or not isinstance(each.bin, OracleClaim):
-            return each.bin.domains(key)
-        types = [kind for kind in each.bin.pool.types if kind.name in each.sold]
-        return possible_values(each.bin.pool, types, each.labels, key)
 
     # What that permits.
 

@@ -86,14 +86,14 @@ class NewBin(msgspec.Struct, frozen=True):
         """Return the values that a label could have."""
         if key == HOSTNAME:
             return frozenset({f"new node {self.new.name}"})
-        return frozenset(value for labels in self.possibilities for value in _finite(labels, key))
+        return frozenset(
+            value
+            for labels in self.possibilities
+            for value in (frozenset() if labels[key].complement else labels[key].values)
+        )
 
 
 Bin = ExistingBin | NewBin
-
-
-def _finite(labels: Requirements, key: str) -> frozenset[str]:
-    return frozenset() if labels[key].complement else labels[key].values
 
 
 def bins_of(problem: Problem, plan: Plan) -> list[Bin]:

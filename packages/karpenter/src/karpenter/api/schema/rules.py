@@ -94,18 +94,14 @@ def _view_scalar(schema: Schema, value: Any) -> Any:
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float):
-        return _view_number(schema, value)
+        if schema.type == "number":
+            return to_double(value)
+        return held(int(value)) if schema.type == "integer" and is_whole(value) else held(value)
     if schema.type == "string" and isinstance(value, str):
         read = _READERS.get(schema.format)
         text = value.encode(errors="replace").decode()
         return text if read is None else _read_or_keep(read, text)
     return value
-
-
-def _view_number(schema: Schema, value: float) -> float:
-    if schema.type == "number":
-        return to_double(value)
-    return held(int(value)) if schema.type == "integer" and is_whole(value) else held(value)
 
 
 def _read_or_keep(read: Callable[[str], Any], text: str) -> Any:

@@ -82,7 +82,10 @@ class LaunchTemplateBuilder(msgspec.Struct, frozen=True, kw_only=True):
             groups: dict[tuple[int, ResolvedKubelet], list[InstanceOption]] = {}
             for kind in kinds:
                 info = self.types[kind.name]
-                key = (self._efa(claim, info), resolve_kubelet(info, self.traits))
+                key = (
+                    info.facts.efa_interfaces if EFA in claim.spec.resources.requests else 0,
+                    resolve_kubelet(info, self.traits),
+                )
                 groups.setdefault(key, []).append(by_name[kind.name])
             for (efa, kubelet), group in groups.items():
                 for reserve, part in _by_reservation(group, options, self.reserved_capacity):
@@ -95,9 +98,6 @@ class LaunchTemplateBuilder(msgspec.Struct, frozen=True, kw_only=True):
                         reserve=reserve,
                     )
                     yield ResolvedLaunchTemplate(template, tuple(part))
-
-    def _efa(self, claim: NodeClaim, info: InstanceTypeInfo) -> int:
-        return info.facts.efa_interfaces if EFA in claim.spec.resources.requests else 0
 
     def _template(
         self,

@@ -233,7 +233,15 @@ def resolve_kubelet(info: InstanceTypeInfo, traits: Traits) -> ResolvedKubelet:
         BadExpression: an expression of the node class has no value for this type.
     """
     default = _default_pods(info, traits)
-    variables = _variables(info, default)
+    facts = info.facts
+    variables = InstanceTypeVariables(
+        instance_type=facts.name,
+        vcpus=facts.cpus,
+        memory_mib=facts.memory_mib,
+        default_enis=facts.interfaces,
+        ips_per_eni=facts.ipv4_per_interface,
+        max_pods=default,
+    )
     asked = traits.kubelet.pods(variables, expressions=traits.expressions)
     pods = default if asked is None else asked
     per_core = traits.kubelet.pods_per_core or 0
@@ -318,18 +326,6 @@ def _default_pods(info: InstanceTypeInfo, traits: Traits) -> int:
 
 def _efa_only_on_first_card(traits: Traits) -> int:
     return sum(1 for each in traits.efa_only if each.network_card_index == 0)
-
-
-def _variables(info: InstanceTypeInfo, pods: int) -> InstanceTypeVariables:
-    facts = info.facts
-    return InstanceTypeVariables(
-        instance_type=facts.name,
-        vcpus=facts.cpus,
-        memory_mib=facts.memory_mib,
-        default_enis=facts.interfaces,
-        ips_per_eni=facts.ipv4_per_interface,
-        max_pods=pods,
-    )
 
 
 def _size(mapping: BlockDeviceMapping) -> int | None:

@@ -433,14 +433,8 @@ def _identity(statement: PolicyStatement) -> str:
 def _changes(name: str, old: PolicyStatement, new: PolicyStatement) -> Iterator[str]:
     for field, label in (("actions", "action"), ("resources", "resource")):
         before, after = set(getattr(old, field)), set(getattr(new, field))
-        yield from _listed_changes(name, label, before, after)
+        yield from (f"statement {name}: + {label} {each}" for each in sorted(after - before))
+        yield from (f"statement {name}: - {label} {each}" for each in sorted(before - after))
     for field in ("effect", "not_actions", "not_resources", "principal", "condition"):
         if getattr(old, field) != getattr(new, field):
             yield f"statement {name}: {field.replace('_', ' ')} differs"
-
-
-def _listed_changes(name: str, label: str, before: set[str], after: set[str]) -> Iterable[str]:
-    return [
-        *(f"statement {name}: + {label} {each}" for each in sorted(after - before)),
-        *(f"statement {name}: - {label} {each}" for each in sorted(before - after)),
-    ]

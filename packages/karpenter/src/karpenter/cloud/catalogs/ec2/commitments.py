@@ -102,6 +102,7 @@ def savings_plan(plans: Any, plan: Any, *, region: str, on_demand: Mapping[str, 
         for rate in _rates(plans, plan["savingsPlanId"], region)
         if (kind := _property(rate, "instanceType")) in on_demand
     ]
+    text = plan.get("end")
     return Commitment(
         name=plan["savingsPlanId"],
         kind="SavingsPlan",
@@ -109,7 +110,7 @@ def savings_plan(plans: Any, plan: Any, *, region: str, on_demand: Mapping[str, 
         region=plan.get("region", ""),
         hourly=float(plan["commitment"]),
         rate=round(median(shares), _DIGITS) if shares else 1.0,
-        until=_moment(plan.get("end")),
+        until=datetime.fromisoformat(text) if text else None,
     )
 
 
@@ -141,7 +142,3 @@ def _pages(ask: Any, **parameters: Any) -> Iterator[Any]:
 
 def _property(rate: Any, name: str) -> str:
     return next((each["value"] for each in rate.get("properties", ()) if each["name"] == name), "")
-
-
-def _moment(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
