@@ -198,7 +198,6 @@ class _Runner:
         return str((account["metadata"].get("annotations") or {}).get(ROLE, ""))
 
     async def stop(self) -> None:
-        """End the process, if there is one."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -31,7 +31,6 @@ AUTHENTICATED = "authenticated-as"
 
 
 def user_of(request: Request) -> UserInfo:
-    """Return on whose behalf a request is made."""
     account = request.header(AUTHENTICATED)
     if account:
         return UserInfo(account, access.known_groups(account))

@@ -108,7 +108,6 @@ class Backend:
         return None if entry is None else entry.object()
 
     def user(self, request: Request) -> UserInfo:
-        """Return on whose behalf a request is made."""
         return authorization.user_of(request)
 
     def strategy(self, resource: APIResource) -> Strategy:
@@ -178,7 +177,6 @@ class Backend:
         return incoming.normal(resource, value)
 
     def outgoing(self, resource: APIResource, value: Object) -> Object:
-        """Return a stored object in the version of `resource`."""
         return conversion.from_stored(resource, value)
 
     def table_view(self, call: RequestInfo) -> ResponseView:

@@ -108,7 +108,6 @@ def parse_yaml(raw: bytes) -> Body:
 
 
 def json_type(value: Any) -> str:
-    """Return what JSON calls the type of `value`."""
     match value:
         case None:
             return "null"

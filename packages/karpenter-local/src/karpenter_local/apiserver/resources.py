@@ -70,7 +70,6 @@ class APIResource(msgspec.Struct, frozen=True, kw_only=True):
         return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
 
     def subresource(self, name: str) -> Subresource | None:
-        """Return the subresource called `name`."""
         return next((sub for sub in self.subresources if sub.name == name), None)
 
     @property

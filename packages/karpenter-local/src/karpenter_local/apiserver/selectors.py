@@ -35,7 +35,6 @@ class SelectorRequirement(msgspec.Struct, frozen=True):
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Return whether `labels` meet it."""
         value = labels.get(self.key)
         match self.operator:
             case "in":

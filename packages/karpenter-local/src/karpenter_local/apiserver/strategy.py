@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Strategy:
-    """What is special about writing one kind. This one: nothing but its defaults."""
+    """Rules for writing one kind. This one: nothing but its defaults."""
 
     unconditional_update = True
     """An update need not say which revision it saw."""
@@ -108,7 +108,6 @@ class Strategy:
         return [*meta.create(resource, value), *self.validate(value, None)]
 
     def validate_status(self, value: Object, old: Object) -> Sequence[FieldError]:
-        """Return what is wrong with a status write."""
         _ = value, old
         return ()
 

@@ -110,5 +110,4 @@ class Converted:
 
 
 def metadata_only(value: Object) -> Object:
-    """Return the object as a ``PartialObjectMetadata``."""
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": value["metadata"]}

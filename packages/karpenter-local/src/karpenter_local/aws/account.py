@@ -68,7 +68,6 @@ class OfferingPattern(msgspec.Struct, frozen=True, kw_only=True):
     zone: str = ""
 
     def holds(self, capacity_type: str, instance_type: str, zone: str) -> bool:
-        """Say whether an offering is one of these."""
         return (
             self.capacity_type in {"", capacity_type}
             and self.instance_type in {"", instance_type}
@@ -240,7 +239,6 @@ class Account:
             self._calls.clear()
 
     def sells(self, instance_type: str) -> bool:
-        """Say whether an instance type exists here."""
         return self.types is None or instance_type in self.types
 
 

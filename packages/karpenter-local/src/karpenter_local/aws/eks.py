@@ -89,7 +89,7 @@ class AccessEntry(msgspec.Struct, kw_only=True):
 
 
 class EksClusterState(msgspec.Struct):
-    """What is known of one cluster beside moto."""
+    """State of one cluster that moto does not hold."""
 
     entries: dict[str, AccessEntry] = {}
     add_ons: dict[str, dict[str, Any]] = {}

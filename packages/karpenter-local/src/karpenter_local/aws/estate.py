@@ -51,7 +51,7 @@ _TRUST: Final = {
 
 class ClusterResources:
     """
-    What an account has for one cluster.
+    Resources of an account for one cluster.
 
     A bare one is as it is before anything was installed: a network with public and private subnets and a
     cluster, but no roles, no queue and no rules. Whether subnets and security groups carry the discovery tag

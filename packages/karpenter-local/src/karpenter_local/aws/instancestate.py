@@ -41,7 +41,6 @@ def become(instance: Any, state: str) -> None:
 
 
 def is_leaving(instance: Any) -> bool:
-    """Say whether the end of an instance has begun."""
     return instance.state in {SHUTTING_DOWN, TERMINATED}
 
 

@@ -36,7 +36,6 @@ def announce_rebalance(account: Account, instance: str) -> None:
 
 
 def announce_state(account: Account, instance: str, state: str) -> None:
-    """Tell which state an instance has reached."""
     detail = {"instance-id": instance, "state": state}
     announce(account, EC2, "EC2 Instance State-change Notification", detail, _arn(account, instance))
 

@@ -69,7 +69,7 @@ class ClusterEndpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InstanceTimings(msgspec.Struct, frozen=True, kw_only=True):
-    """How long things take, in seconds."""
+    """Durations of the steps of an instance, in seconds."""
 
     pending: float = 2.0
     """From the launch until the instance runs."""

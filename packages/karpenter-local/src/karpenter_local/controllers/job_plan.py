@@ -28,7 +28,7 @@ _LONGEST_BACKOFF = 600.0
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the spec of a job asks for."""
+    """Settings in the spec of a job."""
 
     parallelism: int
     completions: int | None
@@ -63,7 +63,7 @@ class JobCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobResult(msgspec.Struct, frozen=True):
-    """How a job has ended."""
+    """End of a job."""
 
     kind: str
     """Complete or Failed."""
@@ -72,7 +72,7 @@ class JobResult(msgspec.Struct, frozen=True):
 
 
 class JobStep(msgspec.Struct, frozen=True):
-    """What to do now."""
+    """Pods to create and to delete now, and how long to wait."""
 
     create: tuple[int | None, ...] = ()
     """One entry per pod to start: its index, or None."""

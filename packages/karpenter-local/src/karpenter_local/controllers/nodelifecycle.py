@@ -69,7 +69,6 @@ class NodeTaints:
         wake(self._nodes, queue, lambda node: [node.name])
 
     async def reconcile(self, key: str) -> float | None:
-        """Write the taints that the node should have."""
         node = self._nodes.store.get(key)
         if node is None:
             self._ready.pop(key, None)

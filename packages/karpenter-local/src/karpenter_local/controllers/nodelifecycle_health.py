@@ -48,7 +48,6 @@ class NodeHealthData(msgspec.Struct, frozen=True):
 
 
 def ready_condition(node: Node) -> NodeCondition | None:
-    """Return what a node says of its readiness."""
     return next((each for each in node.status.conditions if each.type == "Ready"), None)
 
 

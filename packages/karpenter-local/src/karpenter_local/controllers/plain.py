@@ -69,7 +69,6 @@ def created_at(value: Plain) -> datetime:
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """Return a time as objects carry it."""
     return datetime.fromisoformat(text) if text else None
 
 
@@ -108,7 +107,6 @@ def reference_to(owner: Plain) -> Plain:
 
 
 def selector_of(value: Plain) -> Selector:
-    """Return the label selector of a workload."""
     selector = spec_of(value).get("selector")
     return parse_selector(None if selector is None else convert(selector, LabelSelector))
 

@@ -30,7 +30,7 @@ class Replicas(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RolloutLimits(msgspec.Struct, frozen=True):
-    """How far a rollout may stray from the wanted count."""
+    """Limits between which a rollout keeps the number of pods."""
 
     wanted: int
     surge: int

@@ -25,7 +25,7 @@ POD_INDEX = "apps.kubernetes.io/pod-index"
 
 
 class StatefulSetStep(msgspec.Struct, frozen=True):
-    """What to do now; what follows depends on how that goes."""
+    """Pods to create and to delete now; what follows depends on how that goes."""
 
     create: tuple[tuple[int, str], ...] = ()
     """Ordinals that need a pod, with the name of the revision each is made from."""
@@ -33,7 +33,7 @@ class StatefulSetStep(msgspec.Struct, frozen=True):
 
 
 class StatefulSetRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stateful set asks for."""
+    """Settings in the spec of a stateful set."""
 
     name: str
     first: int
@@ -145,7 +145,6 @@ def pod_for(stateful_set: Plain, ordinal: int, revision: Plain) -> Plain:
 
 
 def claims_for(stateful_set: Plain, ordinal: int) -> list[Plain]:
-    """Return the claims that the pod of an ordinal needs."""
     spec = plain.spec_of(stateful_set)
     labels = (spec.get("selector") or {}).get("matchLabels") or {}
     result = []
@@ -169,7 +168,6 @@ def claims_for(stateful_set: Plain, ordinal: int) -> list[Plain]:
 
 
 def claim_name(stateful_set: Plain, template: Plain, ordinal: int) -> str:
-    """Return the name of the claim that a template means for an ordinal."""
     return f"{template['metadata']['name']}-{plain.name_of(stateful_set)}-{ordinal}"
 
 
@@ -193,7 +191,6 @@ def status(
     update: str,
     now: datetime,
 ) -> Plain:
-    """Return the status that the set's pods amount to."""
     made = list(placed.values())
     active = [pod for pod in made if not pods.is_leaving(pod)]
     ready = sum(pod.status.phase == "Running" and pods.is_ready(pod) for pod in active)

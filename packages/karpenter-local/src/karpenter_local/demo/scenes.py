@@ -82,7 +82,7 @@ class Scene(NamedTuple):
 
 
 class SceneResult(NamedTuple):
-    """How a scene ended."""
+    """Outcome of a scene."""
 
     scene: Scene
     held: bool

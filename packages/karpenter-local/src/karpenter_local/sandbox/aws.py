@@ -188,7 +188,7 @@ class AwsSandboxCloud:
 
 
 class AwsConnection:
-    """What one operator has on the embedded AWS."""
+    """Connection of one operator to the embedded AWS."""
 
     def __init__(self, aws: AwsApi, provider: AwsProvider) -> None:
         self._aws = aws

@@ -35,7 +35,7 @@ _BEHAVIOUR: Final = Behaviour(launch=1.0)
 
 
 class CloudConnection(Protocol):
-    """What one operator has in a cloud."""
+    """Connection of one operator to a cloud."""
 
     @property
     def provider(self) -> CloudProvider: ...
@@ -143,7 +143,7 @@ class KwokSandboxCloud:
 
 
 class KwokConnection:
-    """What one operator has in the cloud in memory."""
+    """Connection of one operator to the cloud in memory."""
 
     def __init__(self, provider: CloudProvider) -> None:
         self.provider = provider

@@ -48,10 +48,8 @@ class RunningCluster:
 
     kubelets: HollowNodes
     connect: Callable[[str], Client]
-    """Returns a client of a component, which is named."""
 
     transport: Callable[[], Transport]
-    """Returns the transport of an operator in this process."""
 
     url: str = ""
     kubeconfig: str = ""

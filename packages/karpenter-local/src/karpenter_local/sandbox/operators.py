@@ -44,7 +44,7 @@ LEASE_TERMS: Final = Terms(duration=30.0, renew_within=20.0, retry=5.0)
 
 
 class OperatorSeams(Protocol):
-    """What stands between one operator and everything else."""
+    """Transport, clock and AWS of one operator, which a test can replace."""
 
     @property
     def transport(self) -> Transport: ...

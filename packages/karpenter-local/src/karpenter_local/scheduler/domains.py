@@ -65,13 +65,11 @@ class Domains:
         return domain
 
     def put(self, row: int, labels: Mapping[str, str]) -> None:
-        """Note the labels of the node at `row`."""
         self._labels[row] = labels
         for key, domain in self._by_key.items():
             domain.put(row, labels.get(key))
 
     def drop(self, row: int) -> None:
-        """Forget the node at `row`."""
         self._labels.pop(row, None)
         for domain in self._by_key.values():
             domain.put(row, None)

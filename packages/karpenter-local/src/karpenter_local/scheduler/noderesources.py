@@ -44,7 +44,6 @@ class NodeResourceTable:
         return self._offered[name].data
 
     def left(self, name: str) -> Ints:
-        """Return how much of `name` is left on each row."""
         return self.resource(name).data
 
     def load(self, which: int) -> Ints:
@@ -108,7 +107,6 @@ class NodeResourceTable:
         return enough
 
     def ports_taken(self, ports: Iterable[HostPort]) -> list[int]:
-        """Return the rows where one of the ports is in use."""
         wanted = tuple(ports)
         return [
             row

@@ -13,7 +13,6 @@ from karpenter.core.model.requirement import integer
 
 
 def any_holds(terms: Iterable[NodeSelectorTerm], labels: Mapping[str, str], name: str) -> bool:
-    """Say whether one of the terms holds for the node called `name`."""
     return any(holds(term, labels, name) for term in terms)
 
 

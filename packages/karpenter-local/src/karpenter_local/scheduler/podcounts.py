@@ -38,7 +38,7 @@ class _SelectorCount:
 
 
 class PodCounts:
-    """How many pods of each label set, and of each selector that was asked for, are on each row."""
+    """Counts of pods on each row, by label set and by each selector that was asked for."""
 
     def __init__(self, rows: Rows, namespaces: NamespaceLabels) -> None:
         self._rows = rows
@@ -142,7 +142,7 @@ R = TypeVar("R", bound=AffinityRule)
 
 
 class RuleCarriers(Generic[R]):
-    """How many pods on each row have each rule; looked up by the labels of the incoming pod."""
+    """Counts of pods on each row by their rules; looked up by the labels of the incoming pod."""
 
     def __init__(self, rows: Rows, namespaces: NamespaceLabels) -> None:
         self._rows = rows

@@ -48,7 +48,6 @@ class Rows:
 
     @property
     def alive(self) -> Mask:
-        """Which rows have a Node behind them."""
         return self._alive.data
 
     @property
@@ -57,7 +56,6 @@ class Rows:
         return self._nodes
 
     def find(self, name: str) -> int | None:
-        """Return the row of the node called `name`, if it has one."""
         return self._index.get(name)
 
     def claim(self, name: str) -> int:
@@ -90,7 +88,6 @@ class Rows:
         self._alive.data[row] = alive
 
     def flags(self, *, fill: bool = False) -> NodeColumn[np.bool_]:
-        """Return a new column of yes and no."""
         return self._add(NodeColumn(np.full(self.capacity, fill, np.bool_), fill))
 
     def ints(self, *, fill: int = 0) -> NodeColumn[np.int64]:

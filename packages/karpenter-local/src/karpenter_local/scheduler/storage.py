@@ -48,7 +48,7 @@ class ClaimUse(msgspec.Struct, frozen=True):
 
 
 class PodVolumeClaims(msgspec.Struct, frozen=True):
-    """What the claims of one pod amount to."""
+    """Constraints that the claims of one pod put on its node."""
 
     refusal: str = ""
     """Why no node will do, whichever it is."""
@@ -138,7 +138,6 @@ class Storage:
         return VolumeId(_CSI_NAMES.get(chosen.provisioner, chosen.provisioner), key)
 
     def pod_volumes(self, namespace: str, uses: Iterable[ClaimUse]) -> PodVolumeClaims:
-        """Return what the claims of a pod in `namespace` amount to."""
         found = _Finding()
         for use in uses:
             key = f"{namespace}/{use.name}"

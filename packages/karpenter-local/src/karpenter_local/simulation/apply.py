@@ -138,7 +138,7 @@ async def _annotate(simulated: SimulatedCluster, action: Protect, name: str) -> 
 
 class UserAgents:
     """
-    What users run to react to changes of nodes.
+    Programs that users run to react to changes of nodes.
 
     One removes the startup taint of a node when its time is over; the taint's value is that time. Another
     protects a node right after its disruption has begun, if that was asked for.

@@ -54,7 +54,7 @@ _KUBELETS_OF_LARGE: Final = KubeletSettings(heartbeat=900.0, lease_seconds=3000)
 
 
 class FaultySeams:
-    """What stands between one operator and everything else, and can go wrong."""
+    """Transport, clock and AWS of one operator, which can fail."""
 
     def __init__(
         self, transport: Transport, *, clock: Clock, chance: Random, on_write: OnWrite, cloud: SimulatedCloud
@@ -201,7 +201,6 @@ class SimulatedCluster:
 
     @property
     def is_time_wrong(self) -> bool:
-        """Whether the clock of an operator is wrong."""
         return any(each.clock.ahead for each in self.seams())
 
     @property
@@ -214,7 +213,6 @@ class SimulatedCluster:
         return [found for each in self.replicas if isinstance(found := each.seams, FaultySeams)]
 
     def seams_of(self, replica: str) -> FaultySeams | None:
-        """Return the seams of an operator that runs."""
         found = next((each.seams for each in self.replicas if each.name == replica), None)
         return found if isinstance(found, FaultySeams) else None
 

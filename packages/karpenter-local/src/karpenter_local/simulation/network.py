@@ -55,7 +55,7 @@ _STATUS["lost"] = _STATUS["error"]
 
 
 class CallFaults(msgspec.Struct, kw_only=True):
-    """What goes wrong with calls at the moment."""
+    """Faults of calls at the moment."""
 
     share: float
     """How many of all calls go wrong, from 0 to 1."""

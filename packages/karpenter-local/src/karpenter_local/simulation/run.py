@@ -114,7 +114,7 @@ _EXPECTED: Final = frozenset({"lease.lost"})
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a simulated run."""
+    """Result of a simulated run."""
 
     seed: int
     violations: tuple[Violation, ...]
@@ -126,7 +126,6 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """How long the run was, in virtual time."""
 
     machines: int
-    """How many machines were launched."""
 
     timeline: tuple[str, ...] = ()
 

@@ -37,7 +37,7 @@ _ELECTING: Final = 0.25
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """What will happen, in order."""
+    """The steps of a run, in order, and the settings of its operators."""
 
     seed: int
     seconds: float
@@ -47,14 +47,12 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """About how many machines there are at the height."""
 
     provider: Provider = "kwok"
-    """Which cloud the cluster has."""
 
     replicas: int = 1
     """How many operators there are; several compete for a Lease."""
 
     steps: tuple[Step, ...]
     settings: dict[str, str] = {}
-    """The settings of the operator."""
 
     def settings_with(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return the operator's settings where some are `given`; feature gates are given one by one."""

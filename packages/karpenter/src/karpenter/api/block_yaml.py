@@ -55,11 +55,11 @@ _INDICATORS: Final = frozenset(",[]{}#&*!|>%@`")
 
 
 class NotBlockYAML(ValueError):  # noqa: N818  it may be YAML: no error
-    """What this reader does not know; it may be YAML or not."""
+    """A text that this reader does not know; it may be YAML or not."""
 
 
 class _Line(NamedTuple):
-    """What a line says by itself."""
+    """Content of one line, read without its neighbours."""
 
     kind: int
     column: int = 0

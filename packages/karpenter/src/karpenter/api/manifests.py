@@ -72,7 +72,7 @@ class YAMLOverLimit(InvalidObject):
 
 
 class _UnreadableError(ValueError):
-    """What cannot be read, and where."""
+    """A text that cannot be read, and where it fails."""
 
     refusal: type[InvalidObject] = InvalidObject
 
@@ -83,7 +83,7 @@ class _UnreadableError(ValueError):
 
 
 class _OverLimitError(_UnreadableError):
-    """What is larger than a document may be, and where."""
+    """A text larger than a document may be, and where it is."""
 
     refusal = YAMLOverLimit
 
@@ -179,7 +179,7 @@ def _refusal(error: Exception, source: str) -> InvalidObject:
 
 
 class _Anchored(msgspec.Struct, frozen=True):
-    """What an anchor stands for."""
+    """Value of an anchor."""
 
     value: Any
     size: int
@@ -393,7 +393,7 @@ class _Names(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Identified(msgspec.Struct, frozen=True, rename="camel"):
-    """What every object says about itself."""
+    """Kind and metadata, which every object has."""
 
     api_version: str
     kind: str

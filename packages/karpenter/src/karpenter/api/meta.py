@@ -310,7 +310,7 @@ class FieldsV1(Wire, frozen=True, kw_only=True):
 
 
 class ManagedFieldsEntry(Wire, frozen=True, kw_only=True):
-    """What one client has set of an object, and when it last did."""
+    """Fields of an object that one client has set, and when it last did."""
 
     manager: str = ""
     operation: str = ""

@@ -50,7 +50,6 @@ class Batcher(Generic[K]):
         self._wake = asyncio.Event()
 
     def trigger(self, key: K) -> None:
-        """Ask for a batch that has `key` in it."""
         if key not in self._keys:
             self._keys[key] = None
             self._announce()

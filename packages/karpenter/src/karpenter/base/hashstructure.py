@@ -140,11 +140,9 @@ class GoInteger(msgspec.Struct, frozen=True):
     """How many bytes it has."""
 
     def is_zero(self, plain: object) -> bool:
-        """Return whether it is 0 or false."""
         return plain is None or plain == 0
 
     def hash(self, plain: object, path: str) -> int:
-        """Return the hash of the number's bytes."""
         wanted = bool if self.size == 1 else int
         if plain is not None and type(plain) is not wanted:
             what = "true or false" if wanted is bool else "an integer"

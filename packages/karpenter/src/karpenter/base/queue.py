@@ -113,7 +113,6 @@ class WorkQueue(Generic[K]):
 
     @property
     def processing(self) -> int:
-        """How many keys are being worked on."""
         return len(self._processing)
 
     def add(self, key: K) -> None:

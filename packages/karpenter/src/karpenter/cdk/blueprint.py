@@ -331,7 +331,6 @@ class BlueprintBuilder:
         return self
 
     def version(self, kubernetes: str) -> BlueprintBuilder:
-        """Set the version of Kubernetes, such as ``1.33``."""
         self._kubernetes = kubernetes
         return self
 

@@ -78,7 +78,6 @@ class CdkCluster:
 
     @property
     def ipv6(self) -> bool:
-        """Whether pods have addresses of IPv6."""
         return bool(self.cluster.ip_family == self.library.IpFamily.IP_V6)
 
     @property
@@ -92,7 +91,6 @@ class CdkCluster:
         return tuple(each.subnet_id for each in (vpc.private_subnets or vpc.public_subnets))
 
     def facts(self, *, irsa: bool) -> InstallationFacts:
-        """Return what an installation plan is made from."""
         issuer = ""
         if irsa:
             provider = self.cluster.open_id_connect_provider

@@ -89,7 +89,7 @@ class AddOnError(ValueError):
 
 
 class ListedAddOn(msgspec.Struct, frozen=True, kw_only=True):
-    """What the order of add-ons depends on, of one of them."""
+    """Facts of one add-on that the order of add-ons depends on."""
 
     id: str
     version: Version = COMPATIBLE

@@ -56,7 +56,7 @@ class OldDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConvertedDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What takes the place of a document; nothing when it stays as it is."""
+    """Replacement of a document; nothing when it stays as it is."""
 
     old: OldDocument
     new: tuple[NewDocument, ...] | None = None

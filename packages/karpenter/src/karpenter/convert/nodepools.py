@@ -208,7 +208,6 @@ def _node_class(
 
 
 def class_reference(name: str) -> Plain:
-    """Return a reference to an EC2NodeClass."""
     return {"group": GROUP, "kind": KIND, "name": name}
 
 
@@ -221,7 +220,6 @@ def _expiry(spec: Plain, findings: Findings) -> str:
 
 
 def warn_of_expiry(findings: Findings, field: str) -> None:
-    """Say how expiry differs from what it was."""
     findings.warn(
         "ForcefulExpiration",
         "expired nodes are drained at once: no replacement is started first, and budgets do not hold it back",

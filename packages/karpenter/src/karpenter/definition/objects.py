@@ -110,7 +110,6 @@ def all_requirements(pool: PoolDefinition) -> list[RequirementDefinition]:
 
 
 def render_class(pool: str, node_class: ClassDefinition, karpenter: KarpenterDefinition) -> dict[str, Any]:
-    """Return the EC2NodeClass of a pool."""
     defaults, cluster = karpenter.defaults, karpenter.cluster_name
     role = node_class.role or defaults.role or (f"KarpenterNodeRole-{cluster}" if cluster else "")
     groups = defaults.security_group_tags or ({_CLUSTER_TAG: cluster} if cluster else {})

@@ -78,7 +78,6 @@ CLIENT_RETRIES = Backoff(first=0.1, cap=5.0, jitter=0.5)
 
 
 def may_retry(request: Request, error: KubeError) -> bool:
-    """Return whether `request`, which failed with `error`, may be retried."""
     match error:
         case Unreachable():
             return not error.sent or is_idempotent(request)

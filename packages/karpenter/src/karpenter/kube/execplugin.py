@@ -58,7 +58,7 @@ class PluginFailed(ValueError):  # noqa: N818  says what happened
 
 
 class ExecCredentialStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a plugin prints under ``status``."""
+    """Credentials that a plugin prints under ``status``."""
 
     token: str = ""
     client_certificate_data: str = ""
@@ -67,7 +67,7 @@ class ExecCredentialStatus(msgspec.Struct, frozen=True, kw_only=True, rename="ca
 
 
 class _ExecCredential(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a plugin prints."""
+    """Document that a plugin prints."""
 
     kind: str = ""
     api_version: str = ""
@@ -208,7 +208,7 @@ def _told(cluster: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ExecCredentials:
-    """What a plugin gave last, renewed before it ends."""
+    """Credentials that a plugin gave last, renewed before they end."""
 
     def __init__(
         self,

@@ -74,7 +74,7 @@ class Certificate(msgspec.Struct, frozen=True):
 
 
 class Credentials(Protocol):
-    """What a transport shows to the server."""
+    """Certificate and headers by which a server knows its client."""
 
     @property
     def certificate(self) -> Certificate | None: ...
@@ -170,7 +170,7 @@ def check_header(value: str, name: str) -> None:
 
 
 class Trust(msgspec.Struct, frozen=True, kw_only=True):
-    """How to know the server."""
+    """Authorities and name by which a client knows the server."""
 
     ca_file: str = ""
     """Whom we trust to vouch for it; empty means whom the machine trusts."""

@@ -123,7 +123,6 @@ class IndexedStore(Generic[T]):
         return tuple(self._stamps.items())
 
     def get(self, key: str) -> T | None:
-        """Return the object under `key`, if it is there."""
         return self._objects.get(key)
 
     def stamp(self, key: str) -> ObjectVersion | None:

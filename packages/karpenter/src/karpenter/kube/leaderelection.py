@@ -171,7 +171,7 @@ def _micro(when: datetime) -> str:
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a lease lasts and how it is kept, in seconds."""
+    """Duration of a lease, and the intervals at which it is renewed, in seconds."""
 
     # The defaults of controller-runtime:
     # https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/manager#Options

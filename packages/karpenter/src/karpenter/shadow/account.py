@@ -27,7 +27,7 @@ _HOUR: Final = 3600.0
 
 
 class SideTotals(msgspec.Struct, kw_only=True):
-    """What one side has come to since the start."""
+    """Totals of one side since the start."""
 
     hourly: float = 0.0
     """Dollars an hour, now."""

@@ -168,7 +168,6 @@ def _crowded(
     feasible: Sequence[StateNode],
     replicas: Mapping[tuple[str, str], int],
 ) -> list[float]:
-    """Return how crowded each feasible node and its zone are with pods of a controller."""
     zones: Counter[str] = Counter()
     for node in every:
         zones[node.labels.get(ZONE, "")] += replicas.get((controller, node.name), 0)

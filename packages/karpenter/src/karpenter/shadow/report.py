@@ -64,7 +64,7 @@ class ShadowCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShadowReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a record comes to."""
+    """Summary of a record."""
 
     begin: datetime
     end: datetime

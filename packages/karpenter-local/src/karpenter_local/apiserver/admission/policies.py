@@ -47,7 +47,7 @@ Functions = Mapping[str, Callable[..., Any]]
 
 
 class AdmissionAttributes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a write is, as rules and expressions see it."""
+    """A write as rules and expressions see it."""
 
     operation: str
     """``CREATE``, ``UPDATE`` or ``DELETE``."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CustomStrategy(Strategy):
-    """How one custom kind is written."""
+    """Rules for writing one custom kind."""
 
     unconditional_update = False
 

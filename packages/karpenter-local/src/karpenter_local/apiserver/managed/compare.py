@@ -41,7 +41,6 @@ class Comparison:
 
 
 def compare(before: Any, after: Any, shape: Shape) -> Comparison:
-    """Return what an update from `before` to `after` did."""
     found = Comparison()
     _map(before, after, shape, found)
     return found
@@ -138,7 +137,6 @@ def _list(before: list[Any], after: list[Any], shape: Shape, into: Comparison) -
 
 
 def fields_of(value: Any, shape: Shape) -> Set:
-    """Return the fields that a configuration speaks of."""
     found: Set = {}
     for name, part in value.items():
         below = _fields(part, shape.child(name))

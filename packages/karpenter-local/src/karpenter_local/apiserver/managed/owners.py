@@ -124,7 +124,7 @@ def after_update(
 
 
 class OwnedAfter(msgspec.Struct, frozen=True):
-    """What each manager owns after an update, in order, and whether the writer took any of it."""
+    """Fields of each manager after an update, in order, and whether the writer took any of them."""
 
     fields: dict[Key, Set]
     took: bool
@@ -148,7 +148,7 @@ def _owned_after(managers: Managers, found: Comparison, write: Write) -> OwnedAf
 
 
 class Applied:
-    """What an apply comes to: the object, and the managers afterwards."""
+    """Outcome of an apply: the object, and the managers afterwards."""
 
     __slots__ = ("managers", "value")
 

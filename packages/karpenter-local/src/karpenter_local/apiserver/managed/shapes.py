@@ -24,23 +24,20 @@ _MOST_ELEMENTS = 256
 
 
 class Shape:
-    """How a value is taken apart. This one: not at all."""
+    """A way of taking values apart. This one: not at all."""
 
     kind = "leaf"
 
     def child(self, key: str) -> Shape:
-        """Return the shape of a field or entry."""
         _ = key
         return LEAF
 
     def is_field(self, key: str) -> bool:
-        """Return whether `key` is a field that the schema names."""
         _ = key
         return False
 
     @property
     def item(self) -> Shape:
-        """The shape of a list's items."""
         return LEAF
 
     def element(self, item: Any) -> str:

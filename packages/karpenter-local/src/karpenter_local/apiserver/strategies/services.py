@@ -18,7 +18,7 @@ _FIRST_NODE_PORT = 30000
 
 
 class ServiceStrategy(Strategy):
-    """How services are written."""
+    """Rules for writing services."""
 
     def admit(self, backend: Backend, resource: APIResource, value: Object, old: Object | None) -> None:
         """Hand out addresses and node ports, and keep those that were handed out."""

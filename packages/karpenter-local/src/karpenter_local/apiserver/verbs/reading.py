@@ -26,7 +26,7 @@ _FRESH = "The provided continue parameter is too old to display a consistent lis
 
 
 class Token(msgspec.Struct):
-    """What a continue token says: the list's revision and the key to go on after."""
+    """Content of a continue token: the list's revision and the key to go on after."""
 
     rv: int
     start: str

@@ -92,7 +92,7 @@ class Maker:
 
 
 class ResourceType(msgspec.Struct, frozen=True, kw_only=True):
-    """How resources of a type come and go."""
+    """Functions that make, change and delete resources of a type."""
 
     make: Callable[[Maker, str, Properties], Made]
     """From a name for those that have none, and properties."""

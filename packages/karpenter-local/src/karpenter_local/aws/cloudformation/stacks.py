@@ -67,7 +67,6 @@ class Stack(msgspec.Struct, kw_only=True):
     id: str
     name: str
     text: str
-    """The template, as it was sent."""
 
     parameters: dict[str, str]
     tags: list[dict[str, str]]

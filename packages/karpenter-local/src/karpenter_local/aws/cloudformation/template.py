@@ -37,7 +37,7 @@ class CfnTemplate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TemplateScope(msgspec.Struct, frozen=True, kw_only=True):
-    """What names in a template stand for."""
+    """Values of the names in a template."""
 
     template: CfnTemplate
     values: Mapping[str, Any]

@@ -213,7 +213,7 @@ no answer ever; no answer ever though it was done; done, and the answer is lost 
 
 
 class AwsCallFaults(msgspec.Struct, kw_only=True):
-    """What goes wrong with calls."""
+    """Faults of the calls of AWS."""
 
     share: float = 0.0
     kinds: tuple[AwsCallFault, ...] = ()

@@ -151,7 +151,7 @@ class ReplacementInvariant(Invariant):
 
 
 class _Swap(NamedTuple):
-    """What went, what came instead, and for which pods."""
+    """Nodes that went, nodes that came instead, and the pods that they were for."""
 
     at: float
     went: Counter[Kind]

@@ -541,7 +541,7 @@ class TemplateInvariant(Invariant):
 
 
 class FittingInvariant(Invariant):
-    """What was bought holds the pods that it was bought for, and the daemons beside them."""
+    """Machines hold the pods that they were bought for, and the daemons beside them."""
 
     name = "daemons"
 

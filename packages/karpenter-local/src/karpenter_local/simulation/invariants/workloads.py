@@ -212,7 +212,7 @@ def _stays_apart(pod: Pod) -> bool:
 
 
 class NominationInvariant(Invariant):
-    """What kube-scheduler has nominated is left alone, and no pod stays nominated for a node that is gone."""
+    """Nominations of kube-scheduler are left alone, and no pod stays nominated for a node that is gone."""
 
     name = "nomination"
 
@@ -339,7 +339,6 @@ class LeaseInvariant(Invariant):
             self._check(REPLICA.get(), f"{request.method} {request.path}")
 
     def on_cloud(self, call: CloudCall) -> None:
-        """Look at a change in the cloud."""
         self._check(call.by, f"{call.method} {call.subject}")
 
     def _check(self, replica: str, what: str) -> None:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 
 def need(key: str, operator: str, *values: str) -> NodeSelectorRequirement:
-    """Return one condition on one node label."""
     return NodeSelectorRequirement(key=key, operator=operator, values=values)
 
 

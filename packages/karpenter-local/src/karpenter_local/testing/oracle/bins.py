@@ -81,7 +81,6 @@ class OracleClaim:
         return self.pool.taints
 
     def ports(self) -> list[HostPort]:
-        """Return the host ports that pods have taken."""
         return [port for pod in self.pods for port in host_ports(pod)]
 
     def domains(self, key: str) -> frozenset[str]:
@@ -147,7 +146,6 @@ def daemons_on(kind: InstanceType, pool: Pool, daemons: Sequence[Pod], known: Ab
 
 
 def has_room(kind: InstanceType, pods: Iterable[Pod], daemons: Iterable[Pod]) -> bool:
-    """Say whether a machine of a type has room for pods and daemons."""
     return fits(merge(map(pod_requests, (*pods, *daemons))), kind.allocatable)
 
 

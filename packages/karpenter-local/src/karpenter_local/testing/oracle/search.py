@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class OraclePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the oracle decided, in a form that can be compared with a plan."""
+    """Decision of the oracle, in a form that can be compared with a plan."""
 
     placed: dict[str, tuple[str, ...]]
     """Existing node to the pods that go there."""
@@ -68,7 +68,7 @@ def slow_solve(problem: Problem) -> OraclePlan:
 
 
 class ClaimFit(msgspec.Struct, frozen=True):
-    """How a claim would change by taking a pod."""
+    """Change of a claim by taking a pod."""
 
     requirements: Requirements
     types: list[InstanceType]

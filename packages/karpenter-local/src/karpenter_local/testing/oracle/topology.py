@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class OracleTopologyType(Enum):
-    """What a rule asks for."""
+    """Kind of a topology rule."""
 
     SPREAD = "spread"
     POD_AFFINITY = "near"
@@ -66,7 +66,6 @@ class TopologyRule(msgspec.Struct, frozen=True):
     """Which nodes count, by their taints; None means that taints do not matter."""
 
     def selects(self, pod: Pod) -> bool:
-        """Say whether the rule is about `pod`."""
         near_enough = self.namespaces is None or pod.metadata.namespace in self.namespaces
         return near_enough and self.selector.matches(pod.metadata.labels)
 
@@ -76,7 +75,6 @@ class TopologyRule(msgspec.Struct, frozen=True):
         return self.tolerations is None or tolerates(self.tolerations, kept_away)
 
     def counts_node(self, labels: Requirements, taints: tuple[Taint, ...]) -> bool:
-        """Say whether pods on a node like this count."""
         if not self.counts_tainted(taints):
             return False
         return not self.nodes or any(labels.accepts(each) for each in self.nodes)
@@ -93,7 +91,7 @@ class OraclePlacement(NamedTuple):
 
 
 class OracleTopology:
-    """What has been placed, and what that permits."""
+    """Placed pods, and the domains that they permit."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem

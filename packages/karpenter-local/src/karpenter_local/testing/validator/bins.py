@@ -51,7 +51,6 @@ class ExistingBin(msgspec.Struct, frozen=True):
         return [Requirements.from_labels(self.node.labels)]
 
     def domains(self, key: str) -> frozenset[str]:
-        """Return the value of a label, if it has it."""
         value = self.node.name if key == HOSTNAME else self.node.labels.get(key)
         return frozenset() if value is None else frozenset({value})
 

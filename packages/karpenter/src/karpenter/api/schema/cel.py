@@ -171,12 +171,10 @@ def join(parts: list[str], separator: str = "") -> str:
 
 
 def lower_ascii(text: str) -> str:
-    """Return the text with A to Z in lower case."""
     return "".join(c.lower() if c.isascii() else c for c in text)
 
 
 def upper_ascii(text: str) -> str:
-    """Return the text with a to z in upper case."""
     return "".join(c.upper() if c.isascii() else c for c in text)
 
 
@@ -255,7 +253,6 @@ def quantity(text: Any) -> dict[str, str]:
 
 
 def is_quantity(text: Any) -> bool:
-    """Say whether the text is a Kubernetes quantity."""
     try:
         parse_quantity(text)
     except QuantityError:
@@ -280,14 +277,12 @@ def is_integer(value: Any) -> bool:
 
 
 def as_integer(value: Any) -> int:
-    """Return a whole quantity as a number."""
     if not is_integer(value):
         raise ValueError("cannot convert value to integer")
     return _nanos(value) // NANOS
 
 
 def as_approximate_float(value: Any) -> float:
-    """Return the quantity as nearly as a float can."""
     try:
         return _nanos(value) / NANOS
     except OverflowError:
@@ -309,12 +304,10 @@ def compare_to(a: Any, b: Any) -> int:
 
 
 def is_less_than(a: Any, b: Any) -> bool:
-    """Say whether quantity `a` is less than `b`."""
     return _nanos(a) < _nanos(b)
 
 
 def is_greater_than(a: Any, b: Any) -> bool:
-    """Say whether quantity `a` is greater than `b`."""
     return _nanos(a) > _nanos(b)
 
 

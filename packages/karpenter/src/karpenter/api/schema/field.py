@@ -99,7 +99,6 @@ def too_many(field: str, count: int, limit: int) -> FieldProblem:
 
 
 def child(path: str, name: str) -> str:
-    """Return the path of a named field."""
     return f"{path}.{name}" if path else name
 
 

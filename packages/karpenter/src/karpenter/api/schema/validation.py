@@ -87,7 +87,6 @@ _TYPE_NAMES: Mapping[type, str] = MappingProxyType(
 
 
 def type_name(value: object) -> str:
-    """Return what JSON calls the type of a value."""
     return _TYPE_NAMES.get(type(value), type(value).__name__)
 
 

@@ -52,7 +52,6 @@ class ZonalShiftProvider:
         self._until: dict[str, datetime] = {}
 
     def active(self) -> frozenset[str]:
-        """Return the ids of the zones with an active zonal shift."""
         now = self._clock.now()
         # A zonal shift always has an expiry, so it also ends for an operator that cannot ask:
         # https://docs.aws.amazon.com/r53recovery/latest/dg/arc-zonal-shift.html

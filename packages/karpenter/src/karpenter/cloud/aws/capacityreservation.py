@@ -96,7 +96,6 @@ class CapacityReservationProvider:
         return self._left.peek(reservation) or 0
 
     def launched(self, reservation: str) -> None:
-        """Note that a machine was launched into a reservation."""
         self._count(reservation, max(0, self.left(reservation) - 1))
 
     def ended(self, reservation: str) -> None:

@@ -38,7 +38,7 @@ _SYSTEM: Final = "kube-system"
 
 
 class Joining(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node needs to join."""
+    """Facts of the cluster that a node needs to join."""
 
     name: str
     endpoint: str

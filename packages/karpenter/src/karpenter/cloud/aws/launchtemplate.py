@@ -182,7 +182,7 @@ class ReservationTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """What a launch template says."""
+    """Content of a launch template."""
 
     cluster: str
     node_class: str

@@ -205,7 +205,6 @@ class AwsClients(msgspec.Struct, frozen=True, kw_only=True):
     partition: str
     by_name: _LazyClients
     recorder: CallRecorder
-    """Records their calls."""
 
     def call(self, service: str, operation: str, parameters: Mapping[str, Any]) -> Any:
         """Call an operation by the name that IAM policies give it."""

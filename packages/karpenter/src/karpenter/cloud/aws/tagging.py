@@ -104,7 +104,6 @@ class TaggingController:
 
 
 def is_untagged(claim: NodeClaim) -> bool:
-    """Say whether the instance of a claim is to be tagged."""
     marks = claim.metadata.annotations
     done = all(marks.get(mark) == value for mark, value in _MARKS.items())
     return bool(claim.status.node_name) and claim.metadata.deletion_timestamp is None and not done

@@ -147,7 +147,6 @@ class FieldPath(msgspec.Struct, frozen=True, gc=False):
         return FieldPath(self.noted, self.file, subject)
 
     def at(self, key: str | int) -> FieldPath:
-        """Return the path of a field or an item below this one."""
         return FieldPath(self.noted, self.file, self.subject, self, key)
 
     @property

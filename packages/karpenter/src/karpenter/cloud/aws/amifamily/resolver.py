@@ -168,7 +168,6 @@ class LaunchTemplateBuilder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def node_labels(claim: NodeClaim, capacity_type: str, *, marks_taints: bool) -> dict[str, str]:
-    """Return the labels with which a kubelet registers its node."""
     labels = {**claim.metadata.labels, CAPACITY_TYPE: capacity_type}
     # The kubelet registers with all taints, so Karpenter must not add them a second time.
     if marks_taints:
@@ -177,7 +176,6 @@ def node_labels(claim: NodeClaim, capacity_type: str, *, marks_taints: bool) -> 
 
 
 def node_taints(claim: NodeClaim) -> tuple[Taint, ...]:
-    """Return the taints with which a kubelet registers its node."""
     taints = (*claim.spec.taints, *claim.spec.startup_taints)
     if any((each.key, each.effect) == (UNREGISTERED, NO_EXECUTE) for each in taints):
         return taints

@@ -331,7 +331,6 @@ class ClaimedInstances:
         self._unknown.pop(uid, None)
 
     def note_unknown(self, uid: str) -> None:
-        """Note that the launch for a claim was not answered."""
         self._unknown[uid] = self._monotonic()
         self._seen = None
 

@@ -117,7 +117,6 @@ def failure(errors: Iterable[FleetError]) -> CloudError:
 
 
 def as_launch_error(error: CloudError) -> CloudError:
-    """Return an error of any call as the error of the launch that made it."""
     match error:
         case AccessDenied():
             return LaunchRefused(reason=reason_of(error.code, error.message), message=str(error))

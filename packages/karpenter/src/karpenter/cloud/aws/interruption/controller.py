@@ -168,7 +168,6 @@ class InstanceClaims:
         return self._claims[1].get(instance)
 
     def nodes_of(self, claim: NodeClaim) -> tuple[Node, ...]:
-        """Return the nodes with the provider id of a claim."""
         wanted = claim.status.provider_id
         return tuple(each for each in self._view().nodes.values() if each.spec.provider_id == wanted)
 

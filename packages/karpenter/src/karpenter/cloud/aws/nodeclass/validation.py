@@ -80,7 +80,6 @@ class ValidationFailure(msgspec.Struct, frozen=True):
 
 
 def check_kubelet(node_class: EC2NodeClass, *, expressions: bool) -> ValidationFailure | None:
-    """Return what is wrong with the kubelet settings of a class."""
     kubelet = node_class.spec.kubelet
     wrong = check_settings(kubelet)
     if wrong:

@@ -117,7 +117,6 @@ def lint_policy(text: str, *, sort: str = "") -> tuple[PolicyFinding, ...]:
 
 @cache
 def needed_actions() -> frozenset[str]:
-    """Return the actions that the operator calls."""
     documents = policies(PolicyScope(cluster="c", region="r", account="0"))
     found = [each for document in documents.values() for each in statements_of(document)]
     return frozenset(action for statement in found for action in statement.actions)

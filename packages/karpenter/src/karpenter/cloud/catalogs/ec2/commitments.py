@@ -67,7 +67,6 @@ def _read_plans(region: str) -> list[Commitment]:
 
 
 def render_commitments(commitments: tuple[Commitment, ...]) -> dict[str, Any]:
-    """Return commitments as the setting reads them."""
     return {
         "commitments": [
             {key: value for key, value in msgspec.to_builtins(each).items() if value not in ("", 0, None)}
