@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.store import ObjectStore
 
 _HEAD = struct.Struct("<II")
-_LIMIT = 64 * 1024 * 1024
+_SNAPSHOT_AFTER_BYTES = 64 * 1024 * 1024
 """Bytes of log after which a snapshot is taken."""
 
 
@@ -58,7 +58,7 @@ _decode = msgspec.msgpack.Decoder(Record).decode
 class FileJournal:
     """Keeps one store in one directory. Only one process at a time may have it open."""
 
-    def __init__(self, directory: Path, *, limit: int = _LIMIT) -> None:
+    def __init__(self, directory: Path, *, limit: int = _SNAPSHOT_AFTER_BYTES) -> None:
         self._directory = directory
         self._limit = limit
         self._store: ObjectStore | None = None

@@ -53,7 +53,7 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 
 
 _STRING = "tag:yaml.org,2002:str"
-_WIDTH = 1 << 20
+_YAML_WIDTH = 1 << 20
 _Dumper.add_representer(str, _text)
 
 
@@ -63,7 +63,7 @@ def as_yaml(response: Response) -> Response:
     headers = tuple(
         (key, "application/yaml" if key == "content-type" else value) for key, value in response.headers
     )
-    text = yaml.dump(msgspec.json.decode(response.body), Dumper=_Dumper, sort_keys=True, width=_WIDTH)
+    text = yaml.dump(msgspec.json.decode(response.body), Dumper=_Dumper, sort_keys=True, width=_YAML_WIDTH)
     return Response(status=response.status, headers=headers, body=text.encode())
 
 

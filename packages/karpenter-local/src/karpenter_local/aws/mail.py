@@ -19,7 +19,7 @@ EC2: Final = "aws.ec2"
 HEALTH: Final = "aws.health"
 
 _TWICE: Final = 0.5
-_LATE: Final = (0, 0, 1, 5, 30)
+_DELAY_SECONDS: Final = (0, 0, 1, 5, 30)
 """Seconds by which mail is late where the post is bad, so that it comes in another order."""
 
 
@@ -95,7 +95,7 @@ def _send(account: Account, queue: str, body: str) -> Any:
     sent.__class__ = _Timed
     sent.number = account.number
     if account.post is not None:
-        sent.change_visibility(account.post.choice(_LATE))
+        sent.change_visibility(account.post.choice(_DELAY_SECONDS))
     return sent
 
 

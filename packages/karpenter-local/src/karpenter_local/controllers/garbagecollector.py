@@ -36,7 +36,7 @@ from karpenter_local.controllers.loop import RETRIES
 
 log = structlog.stdlib.get_logger(__name__)
 
-PERIOD = 600.0
+DISCOVERY_SECONDS = 600.0
 """Seconds between two looks at what is served, if no definition changes in between."""
 SETTLE = 0.2
 """Seconds that a changed definition is given to be served."""
@@ -81,7 +81,7 @@ class Collector:
     async def _definitions_change(self) -> None:
         self._redefined.clear()
         try:
-            async with asyncio.timeout(PERIOD):
+            async with asyncio.timeout(DISCOVERY_SECONDS):
                 await self._redefined.wait()
         except TimeoutError:
             return

@@ -23,8 +23,8 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 # DefaultJobPodFailureBackOff and MaxJobPodFailureBackOff; the delay doubles in between:
 # https://kubernetes.io/docs/concepts/workloads/controllers/job/
-_FIRST_BACKOFF = 10.0
-_LONGEST_BACKOFF = 600.0
+_FIRST_BACKOFF_SECONDS = 10.0
+_LONGEST_BACKOFF_SECONDS = 600.0
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -299,7 +299,7 @@ def _backoff_left(count: JobCounts, now: datetime) -> float:
     failures = count.failed + count.forgiven
     if not failures or count.last_failure is None:
         return 0.0
-    backoff = min(_FIRST_BACKOFF * 2.0 ** (failures - 1), _LONGEST_BACKOFF)
+    backoff = min(_FIRST_BACKOFF_SECONDS * 2.0 ** (failures - 1), _LONGEST_BACKOFF_SECONDS)
     return (count.last_failure + timedelta(seconds=backoff) - now).total_seconds()
 
 

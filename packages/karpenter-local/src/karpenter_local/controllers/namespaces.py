@@ -22,7 +22,7 @@ from karpenter_local.controllers.writer import Writer
 log = structlog.stdlib.get_logger(__name__)
 
 FINALIZER = "kubernetes"
-LOOK_AGAIN = 1.0
+RETRY_SECONDS = 1.0
 """Seconds between two looks at a namespace that is not empty yet."""
 
 _NAMESPACES = untyped("v1", "namespaces", kind="Namespace", namespaced=False)
@@ -97,7 +97,7 @@ class NamespaceController:
                 told = leftover_conditions(known, left, plain.render_time(self._clock.now()))
                 if told != known:
                     await self._writer.set_status(Namespace, key, {"conditions": told})
-                return LOOK_AGAIN
+                return RETRY_SECONDS
             kept = [each for each in plain.spec_of(current).get("finalizers") or () if each != FINALIZER]
             body = {**current, "spec": {"finalizers": kept}}
             await self._client.replace(_NAMESPACES, body, subresource="finalize")

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from karpenter.kube.client import Client
 
 SEED: Final = 1
-_PAUSE: Final = 6.0
-_TAKEN_EVERY: Final = 8
+_CHANGE_SECONDS: Final = 6.0
+_CHANGES_PER_INTERRUPTION: Final = 8
 _LAUNCH_SECONDS: Final = 3.0
 
 
@@ -118,10 +118,10 @@ async def _change(sandbox: Sandbox) -> None:
     chance = Random(SEED)  # noqa: S311  the chance of a demo, not secrets
     number = 0
     while True:
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(_CHANGE_SECONDS)
         number += 1
         with suppress(KubeError):
-            if number % _TAKEN_EVERY == 0:
+            if number % _CHANGES_PER_INTERRUPTION == 0:
                 spot = [each for each in sandbox.kwok.machines() if each.labels.get(CAPACITY_TYPE) == SPOT]
                 if spot:
                     sandbox.kwok.control.interrupt(chance.choice(spot).provider_id)

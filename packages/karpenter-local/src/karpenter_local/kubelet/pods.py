@@ -32,8 +32,8 @@ RETRY = 1.0
 
 _OVER = frozenset({"stopping", "ended"})
 # CrashLoopBackOff: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
-_FIRST_RESTART = 10.0
-_LONGEST_RESTART = 300.0
+_FIRST_RESTART_SECONDS = 10.0
+_LONGEST_RESTART_SECONDS = 300.0
 
 
 class PodRunner:
@@ -259,7 +259,7 @@ class PodRunner:
         code = run.script.exit_code
         if code and pod.spec.restart_policy == "OnFailure":
             run.restarts += 1
-            wait = min(_FIRST_RESTART * 2.0 ** (run.restarts - 1), _LONGEST_RESTART)
+            wait = min(_FIRST_RESTART_SECONDS * 2.0 ** (run.restarts - 1), _LONGEST_RESTART_SECONDS)
             place = _place(run, pod, hollow_node)
             await self._report(
                 pod, status.running(pod, place, self._clock.now(), ready=True, restarts=run.restarts)

@@ -22,7 +22,7 @@ BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 ONCE_POD = "ReadWriteOncePod"
 
-_WAIT = "WaitForFirstConsumer"
+_WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 ZONE_LABELS = (
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
@@ -157,7 +157,7 @@ class Storage:
     def waits(self, claim: PersistentVolumeClaim) -> bool:
         """Say whether the claim is bound only when a pod that uses it gets a node."""
         chosen = self.classes.get(claim.spec.storage_class_name or "")
-        return chosen is not None and chosen.volume_binding_mode == _WAIT
+        return chosen is not None and chosen.volume_binding_mode == _WAIT_FOR_FIRST_CONSUMER
 
     def available(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
         """Return the volumes that the claim could be bound to, the smallest first."""

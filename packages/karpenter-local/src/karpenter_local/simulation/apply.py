@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.mirror import ObjectWrite
 
 NAMESPACE: Final = "default"
-_SOON: Final = 0.2
+_PROTECT_AFTER_SECONDS: Final = 0.2
 STARTUP: Final = "example.com/starting"
 """The startup taint of nodes; its value says for how many seconds it stays."""
 
@@ -156,7 +156,7 @@ class UserAgents:
         protect = self._simulated.on_disrupted
         if protect is not None and write.by and _is_disrupted(node) and not _is_disrupted(before):
             self._simulated.on_disrupted = None
-            self._simulated.later(_SOON, lambda: protect(node.name))
+            self._simulated.later(_PROTECT_AFTER_SECONDS, lambda: protect(node.name))
         taint = next((each for each in node.spec.taints if each.key == STARTUP), None)
         ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
         if taint is not None and ready and node.name not in self._begun:

@@ -48,8 +48,8 @@ VOLUMES: Final = "volumes"
 """The storage class of volumes that are made where their first pod runs."""
 
 _KUBELETS: Final = KubeletSettings(heartbeat=30.0, lease_seconds=100)
-_LARGE: Final = 20
-_KUBELETS_OF_LARGE: Final = KubeletSettings(heartbeat=900.0, lease_seconds=3000)
+_LARGE_CLUSTER_MACHINES: Final = 20
+_KUBELETS_OF_LARGE_CLUSTER: Final = KubeletSettings(heartbeat=900.0, lease_seconds=3000)
 """Kubelets of large clusters report less often, so that a day passes in seconds."""
 
 
@@ -95,7 +95,9 @@ class SimulatedCluster:
         self.sandbox = Sandbox(
             name=CLUSTER,
             seed=seed,
-            cluster=ClusterOptions(kubelets=_KUBELETS if machines < _LARGE else _KUBELETS_OF_LARGE),
+            cluster=ClusterOptions(
+                kubelets=_KUBELETS if machines < _LARGE_CLUSTER_MACHINES else _KUBELETS_OF_LARGE_CLUSTER
+            ),
             cloud=options,
             operators=0,
             settings=settings,

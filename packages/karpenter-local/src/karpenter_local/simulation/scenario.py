@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Step: TypeAlias = Action | InjectedFault
 Provider: TypeAlias = Literal["kwok", "aws"]
 _GATES: Final = "feature-gates"
-_TOGETHER: Final = 5
+_COINCIDENCES: Final = 5
 """Coincidences of a short run."""
 
 _BARE: Final = 0.5
@@ -99,7 +99,7 @@ def _coincide(scenario: Scenario, chance: Random) -> Scenario:
     steps: list[Step] = list(scenario.steps)
     if chance.random() < _BARE:
         steps = [step for step in steps if isinstance(step, AddPool | AddDaemon)]
-    found = draw_coincidences(scenario.seed, _TOGETHER, scenario.seconds)
+    found = draw_coincidences(scenario.seed, _COINCIDENCES, scenario.seconds)
     # A scenario has one static pool, and one broken node, at most.
     used = {each.partition("=")[0] for each in scenario.settings.get(_GATES, "").split(",") if each}
     kept = []

@@ -133,7 +133,7 @@ class _Frame(msgspec.Struct, frozen=True):
 
 
 _FRAMES = msgspec.json.Decoder(_Frame)
-_KEPT = frozenset({"ADDED", "MODIFIED"})
+_KEPT_EVENT_TYPES = frozenset({"ADDED", "MODIFIED"})
 
 
 async def read_events(
@@ -158,7 +158,7 @@ async def read_events(
             frame = _FRAMES.decode(line)
             if frame.type == "ERROR":
                 raise status_error_of(request, msgspec.json.decode(frame.object, type=Status))
-            if known and frame.type in _KEPT:
+            if known and frame.type in _KEPT_EVENT_TYPES:
                 which = identify(frame.object)
                 if (stamp := (which.uid, which.version)) in known:
                     known.remove(stamp)

@@ -498,8 +498,8 @@ _UNKNOWN: Final = frozenset({2, 18, 19, 20, 21})
 _OTHER_NAME: Final = frozenset({62, 63, 64})
 _PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
 _VERSION, _UTC_TIME, _LONG = 0xA0, 0x17, 0x80
-_SHORT_TIME: Final = 13
-_TURN: Final = 50
+_UTC_TIME_LENGTH: Final = 13
+_FIRST_YEAR_OF_1900S: Final = 50
 """Two digits of a year below this are of this century; see section 4.1.2.5.1 of RFC 5280."""
 
 
@@ -563,8 +563,8 @@ def not_after(pem: bytes) -> datetime:
 
 
 def _time(kind: int, text: str) -> datetime:
-    if kind == _UTC_TIME and len(text) == _SHORT_TIME:
-        text = f"{20 if int(text[:2]) < _TURN else 19}{text}"
+    if kind == _UTC_TIME and len(text) == _UTC_TIME_LENGTH:
+        text = f"{20 if int(text[:2]) < _FIRST_YEAR_OF_1900S else 19}{text}"
     return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
 
 

@@ -77,7 +77,7 @@ MAX_EXTRA_FAMILIES = 1000
 IDLE_TIMEOUT = 90.0
 """Seconds without a line after which a watch is closed. Servers send a bookmark about once a minute."""
 
-PROLONG_EVERY = 1.0
+PROLONG_SECONDS = 1.0
 """Seconds between two prolongations of the idle timeout, by which a watch may be closed early."""
 
 MIN_WATCH_SECONDS = 1.0
@@ -553,7 +553,7 @@ class Informer(Generic[H]):
                 self.problem, self.lost_at = "", None
                 async for event in events:
                     # Every event would set a timer, so the idle timeout is prolonged once a second.
-                    if self._silence is not None and loop.time() >= last_line + PROLONG_EVERY:
+                    if self._silence is not None and loop.time() >= last_line + PROLONG_SECONDS:
                         last_line = loop.time()
                         deadline.reschedule(last_line + self._silence)
                     if self._was_silent:

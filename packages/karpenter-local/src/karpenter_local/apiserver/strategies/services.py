@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.resources import APIResource
 
-_FIRST = IPv4Address("10.96.0.10")
+_FIRST_CLUSTER_IP = IPv4Address("10.96.0.10")
 # The default range begins here: https://kubernetes.io/docs/concepts/services-networking/service/
 _FIRST_NODE_PORT = 30000
 
@@ -38,7 +38,9 @@ class ServiceStrategy(Strategy):
             return
         taken = _taken(backend)
         if not spec.get("clusterIP"):
-            spec["clusterIP"] = str(next(_FIRST + n for n in range(1 << 16) if str(_FIRST + n) not in taken))
+            spec["clusterIP"] = str(
+                next(_FIRST_CLUSTER_IP + n for n in range(1 << 16) if str(_FIRST_CLUSTER_IP + n) not in taken)
+            )
         if spec["clusterIP"] != "None" or spec.get("selector"):
             spec.setdefault("ipFamilies", ["IPv4"])
             spec.setdefault("ipFamilyPolicy", "SingleStack")

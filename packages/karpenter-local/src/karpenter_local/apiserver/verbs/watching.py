@@ -29,7 +29,7 @@ LONGEST = 1800.0
 """Seconds after which a watch ends, unless the client asked for another limit."""
 # kube-apiserver sends bookmarks about once a minute:
 # https://kubernetes.io/docs/reference/using-api/api-concepts/
-BOOKMARK_EVERY = 60.0
+BOOKMARK_SECONDS = 60.0
 _BATCH = 512
 
 
@@ -68,7 +68,7 @@ class Watch:
             yield [error_line(too_old(self._after, self._history.compacted))]
             return
         self._until = self._clock.monotonic() + self._seconds
-        self._next_bookmark = self._clock.monotonic() + BOOKMARK_EVERY
+        self._next_bookmark = self._clock.monotonic() + BOOKMARK_SECONDS
         for start in range(0, len(self._first), _BATCH):
             yield [self._view.line("ADDED", entry) for entry in self._first[start : start + _BATCH]]
         self._first = ()
@@ -108,7 +108,7 @@ class Watch:
         """Wait for news; return a bookmark when one is due instead."""
         now = self._clock.monotonic()
         if self._bookmarks and now >= self._next_bookmark:
-            self._next_bookmark = now + BOOKMARK_EVERY
+            self._next_bookmark = now + BOOKMARK_SECONDS
             return [self._mark()]
         due = min(self._until, self._next_bookmark) if self._bookmarks else self._until
         await self._history.wait(due - now)

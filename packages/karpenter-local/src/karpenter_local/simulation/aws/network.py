@@ -45,7 +45,7 @@ T = TypeVar("T")
 _THERE: Final = (0.005, 0.05)
 """Seconds that a call takes to AWS, and its answer back: others get in between."""
 
-_LONGEST_PAUSE: Final = 20.0
+_LONGEST_PAUSE_SECONDS: Final = 20.0
 _READING: Final = ("Describe", "Get", "List", "Receive")
 _BUSY: Final = "503"
 _REFUSALS: Final[dict[str | None, faults.Fault]] = {
@@ -143,7 +143,7 @@ class FaultyAws(AwsApi):
             finally:
                 called.attempts.append(ApiAttempt(code, loop.time() - sent))
             pause = self._chance.random() * 2 ** (attempt - 1)
-            await asyncio.sleep(min(pause, _LONGEST_PAUSE))
+            await asyncio.sleep(min(pause, _LONGEST_PAUSE_SECONDS))
         raise AssertionError("the last attempt returns or raises")
 
     async def _once(self, service: str, operation: str, parameters: dict[str, Any]) -> ApiResponse:

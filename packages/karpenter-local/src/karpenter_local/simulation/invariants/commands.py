@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.mirror import ObjectWrite
 
 HOUR: Final = 3600.0
-_TOGETHER: Final = 0.5
+_COMMAND_SECONDS: Final = 0.5
 """Seconds within which all machines of a command go."""
 
 _CENT: Final = 1e-6
@@ -103,7 +103,7 @@ class ReplacementInvariant(Invariant):
                     command.incomplete = tuple(
                         name for name in self._replacements(command) if not self._is_complete(name)
                     )
-                    asyncio.get_running_loop().call_later(_TOGETHER, self._judge, command)
+                    asyncio.get_running_loop().call_later(_COMMAND_SECONDS, self._judge, command)
                 command.left[before.name] = before
 
     def _replacements(self, command: ObservedCommand) -> list[str]:

@@ -58,7 +58,7 @@ _TOLD: Final = 8.0
 _BROKEN: Final = 590.0
 """Seconds for which a node may be not ready before it is repaired, a little less than ten minutes."""
 
-_PATIENCE: Final = 290.0
+_LAUNCH_SECONDS: Final = 290.0
 """Seconds that a claim has to launch, a little less than five minutes."""
 
 
@@ -286,7 +286,7 @@ class ExplainedInvariant(Invariant):
             # Capacity that is not there ends a claim at once; one with a machine has some time.
             born = claim.metadata.creation_timestamp
             age = (self.simulated.clock.now() - born).total_seconds() if born is not None else 0.0
-            return not claim.status.provider_id or age > _PATIENCE or self.simulated.is_time_wrong
+            return not claim.status.provider_id or age > _LAUNCH_SECONDS or self.simulated.is_time_wrong
         transport = self.simulated.seams_of(by)
         return transport is None or transport.transport.is_troubled or self._may_be_repaired(claim)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.mirror import ObjectWrite
 
 _PODS: Final = "/pods/"
-_SLACK: Final = timedelta(seconds=2)
+_CLOCK_SLACK: Final = timedelta(seconds=2)
 _STUCK: Final = timedelta(minutes=1)
 _ATTACHMENTS: Final = "volumeattachments.storage.k8s.io"
 _IN_TIME: Final = 120.0
@@ -72,7 +72,7 @@ def is_kept_for_now(simulated: SimulatedCluster, pod: Pod) -> bool:
     if value == "true" or simulated.is_time_wrong:
         return False
     start, lasts = pod.status.start_time, parse_duration(value)
-    return start is None or simulated.clock.now() < start + lasts - _SLACK
+    return start is None or simulated.clock.now() < start + lasts - _CLOCK_SLACK
 
 
 def termination_time(claim: NodeClaim) -> datetime | None:
@@ -100,7 +100,7 @@ class DrainInvariant(Invariant):
         now = self.simulated.clock.now()
         for pod in self.mirror.pods_on(node.name):
             ends = pod.metadata.deletion_timestamp
-            stuck = ends is not None and (self.simulated.is_time_wrong or now > ends + _STUCK - _SLACK)
+            stuck = ends is not None and (self.simulated.is_time_wrong or now > ends + _STUCK - _CLOCK_SLACK)
             bound = self.history.since("bound", pod.key)
             if is_drained(pod) and not stuck and self.history.is_readable(call.by, bound):
                 self.violated(f"machine {call.subject} ends while pod {pod.key} is on it")
@@ -123,7 +123,7 @@ class DrainInvariant(Invariant):
         due = termination_time(claim)
         if due is None or self.simulated.is_time_wrong:
             return due is not None
-        return self.simulated.clock.now() >= due - _SLACK
+        return self.simulated.clock.now() >= due - _CLOCK_SLACK
 
     def _attached(self, node: str) -> Iterator[str]:
         table = self.simulated.sandbox.cluster.server.store.table(_ATTACHMENTS)
@@ -208,7 +208,7 @@ class ProtectionInvariant(Invariant):
         now = self.simulated.clock.now()
         for other in self.mirror.pods_on(pod.spec.node_name):
             ends = other.metadata.deletion_timestamp
-            stuck = ends is not None and (self.simulated.is_time_wrong or now > ends + _STUCK - _SLACK)
+            stuck = ends is not None and (self.simulated.is_time_wrong or now > ends + _STUCK - _CLOCK_SLACK)
             known = self.history.is_known(by, "pods", self.history.since("bound", other.key))
             if known and is_drained(other) and not is_critical(other) and not stuck:
                 self.violated(f"critical pod {pod.key} was evicted before pod {other.key}, which is not")
@@ -236,4 +236,4 @@ class ProtectionInvariant(Invariant):
         if due is None or self.simulated.is_time_wrong:
             return due is not None
         grace = timedelta(seconds=pod.spec.termination_grace_period_seconds or 0)
-        return self.simulated.clock.now() >= due - grace - _SLACK
+        return self.simulated.clock.now() >= due - grace - _CLOCK_SLACK

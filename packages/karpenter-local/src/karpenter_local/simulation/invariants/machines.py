@@ -60,7 +60,7 @@ _SETTLING: Final = 5.0
 _GIVEN_UP: Final = 300.0
 """Seconds after which a claim without a machine is given up."""
 
-_LONG: Final = 180.0
+_SETTLED_SECONDS: Final = 180.0
 _TRIED: Final = 150.0
 """Seconds within which a launch that failed has been tried again: a claim is given up after five minutes."""
 
@@ -367,7 +367,7 @@ class ClosedInvariant(Invariant):
         self._since = {name: self._since.get(name, self.now) for name in sorted(closed)}
         for name, since in self._since.items():
             ago = min(self.now - since, self.simulated.calm_for)
-            if ago > _LONG:
+            if ago > _SETTLED_SECONDS:
                 self.violated(f"node {name} is closed for {ago:.0f} s, and no command goes on")
 
 
@@ -563,12 +563,12 @@ class FittingInvariant(Invariant):
 
     def on_tick(self) -> None:
         """Look for daemons without a place on a node that stays."""
-        if self.simulated.calm_for < _LONG:
+        if self.simulated.calm_for < _SETTLED_SECONDS:
             return
         now = self.simulated.clock.now()
         for key, pod in self.mirror.pods.items():
             born = pod.metadata.creation_timestamp
-            waits = born is not None and (now - born).total_seconds() > _LONG
+            waits = born is not None and (now - born).total_seconds() > _SETTLED_SECONDS
             if waits and owner_of(pod) == "DaemonSet" and not pod.spec.node_name and not is_leaving(pod):
                 self.violated(f"daemon {key} has no place on its node")
 

@@ -46,13 +46,13 @@ _UNDER_WAY: Final = 0.1
 PATIENCE: Final = 600.0
 """Seconds that a pod may wait for a node where nothing goes wrong."""
 
-LAUNCH_PATIENCE: Final = 1800.0
+LAUNCH_PATIENCE_SECONDS: Final = 1800.0
 """The same after launches that went wrong: a machine that never joins is given up after 15 minutes."""
 
-_TOGETHER: Final = 30.0
+_NOMINATION_SECONDS: Final = 30.0
 """Seconds for which a nomination is remembered."""
 
-_AT_ONCE: Final = 1.0
+_DECISION_SECONDS: Final = 1.0
 """Seconds within which the nominations of one decision are told; the next one is a batch later."""
 
 NOMINATOR: Final = "karpenter-nomination"
@@ -62,7 +62,7 @@ NOMINATED: Final = 30.0
 """Seconds that a pod may stay nominated for a node that is gone."""
 
 _WINDOW: Final = 10.0
-_MANY: Final = 300
+_MAX_WRITES: Final = 300
 """Writes to one object within the window that nothing sensible needs."""
 
 
@@ -132,7 +132,7 @@ class WaitingInvariant(Invariant):
             and not is_over_limit(self.simulated, pod)
         }
         self._since = {key: self._since.get(key, self.now) for key in sorted(waiting)}
-        most = LAUNCH_PATIENCE if self.simulated.launches_failed else PATIENCE
+        most = LAUNCH_PATIENCE_SECONDS if self.simulated.launches_failed else PATIENCE
         for key, since in self._since.items():
             waits = min(self.now - since, self.simulated.calm_for)
             if waits > most:
@@ -199,7 +199,7 @@ class PlacementInvariant(Invariant):
                 at, teller = told[claim.name]
                 # A replica that leads since then knows nothing of nominations, and decides again. On a node
                 # that is initialized kube-scheduler decides, so that the next decision may be another.
-                together = _AT_ONCE if is_true(claim, "Initialized") else _TOGETHER
+                together = _DECISION_SECONDS if is_true(claim, "Initialized") else _NOMINATION_SECONDS
                 if teller == by and self.now - at < together:
                     yield key
 
@@ -323,8 +323,8 @@ class WriteRateInvariant(Invariant):
             self._writes.clear()
         which = f"{request.method} {request.path}"
         self._writes[which] += 1
-        if self._writes[which] == _MANY:
-            self.violated(f"{which} was sent {_MANY} times within {now - self._since:.1f} s")
+        if self._writes[which] == _MAX_WRITES:
+            self.violated(f"{which} was sent {_MAX_WRITES} times within {now - self._since:.1f} s")
 
 
 class LeaseInvariant(Invariant):

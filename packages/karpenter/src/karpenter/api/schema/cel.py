@@ -50,7 +50,7 @@ def engine() -> Any:
 
 # RE2 classes are ASCII: https://github.com/google/re2/wiki/Syntax
 _CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": "\\t\\n\\f\\r "}
-_LONGEST_KEPT = 512
+_MAX_CACHED_LENGTH = 512
 
 
 def matches(pattern: str, text: str) -> bool:
@@ -60,7 +60,7 @@ def matches(pattern: str, text: str) -> bool:
     Raises:
         InvalidObject: if the pattern is none.
     """
-    if len(text) > _LONGEST_KEPT:
+    if len(text) > _MAX_CACHED_LENGTH:
         return _search(pattern, text)
     return _search_kept(pattern, text)
 

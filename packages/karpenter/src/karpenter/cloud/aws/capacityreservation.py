@@ -183,7 +183,7 @@ def _reservation(told: ApiResponse, now: datetime) -> CapacityReservation | None
     )
 
 
-PERIOD: Final = 60.0
+POLL_SECONDS: Final = 60.0
 
 
 class CapacityTypeController:
@@ -198,11 +198,11 @@ class CapacityTypeController:
     async def look(self) -> Step:
         """Compare the labels of reserved claims and their nodes with EC2."""
         if not _reserved(self._view()):
-            return Step(again=PERIOD)
+            return Step(again=POLL_SECONDS)
         kinds = {each.provider_id: each.capacity_type for each in await self._instances.all()}
         # A node is looked at for itself: an operator may have ended after it had written the claim.
         demoted = [item for number, item in _reserved(self._view()) if kinds.get(number) == ON_DEMAND]
-        return Step(effects=tuple(map(_demoted, demoted)), again=PERIOD)
+        return Step(effects=tuple(map(_demoted, demoted)), again=POLL_SECONDS)
 
 
 class ReservationExpirationController:
@@ -233,7 +233,7 @@ class ReservationExpirationController:
             if number in ending:
                 because = f"capacity block {number} is about to end"
                 effects += delete_claim(claim, "capacity_reservation_expiring", because)
-        return Step(effects=tuple(effects), again=PERIOD)
+        return Step(effects=tuple(effects), again=POLL_SECONDS)
 
 
 def _is_reserved(item: NodeClaim | Node) -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Prices: TypeAlias = "tuple[Catalog, Mapping[str, float]]"
 """A catalogue, and the fee of EKS Auto Mode for each instance type."""
 
-_EVERY: Final = timedelta(hours=12)
+_REFRESH_INTERVAL: Final = timedelta(hours=12)
 _AFTER_FAILURE: Final = timedelta(minutes=15)
 
 
@@ -123,7 +123,7 @@ class CurrentCatalog:
                     self._due, self.problem = self._clock() + _AFTER_FAILURE, f"prices are not live: {found}"
                 else:
                     self.catalog, self.fees = found
-                    self._due, self.is_live, self.problem = self._clock() + _EVERY, True, ""
+                    self._due, self.is_live, self.problem = self._clock() + _REFRESH_INTERVAL, True, ""
         return self.catalog is not before
 
     def _refresh(self) -> None:

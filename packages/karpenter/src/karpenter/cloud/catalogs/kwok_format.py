@@ -69,7 +69,7 @@ DEVICE_FIELDS: Final = frozenset({TEMPLATES, BINDINGS})
 _SLICE_FIELDS: Final = frozenset({"driver", "pool", "devices", "sharedCounters"})
 _BINDING_FIELDS: Final = frozenset({"attribute", "devices"})
 _NAME_FIELDS: Final = ("driver", "pool", "device")
-_FEWEST: Final = 2
+_MIN_DEVICES: Final = 2
 
 _TYPE_FIELDS: Final = frozenset(
     {
@@ -376,7 +376,7 @@ def _bindings(value: object, path: FieldPath, known: set[DeviceName]) -> Iterato
                 f"must be an attribute with its domain, such as {example}, not {excerpt(attribute)}"
             )
         devices = tuple(_names(fields.get("devices"), here.at("devices"), known))
-        if len(set(devices)) < _FEWEST:
+        if len(set(devices)) < _MIN_DEVICES:
             here.at("devices").refuse("must name at least two devices, which will agree")
         yield AttributeBinding(str(attribute), devices)
 

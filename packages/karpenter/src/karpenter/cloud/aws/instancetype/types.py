@@ -75,7 +75,7 @@ _KUBE_STORAGE: Final = _GIB
 # The root volume that Karpenter asks for where a class names none:
 # https://karpenter.sh/docs/concepts/nodeclasses/#specblockdevicemappings
 _DEFAULT_DISK: Final = 20 * _GIB
-_EVERYTHING: Final = 100
+_WHOLE_PERCENT: Final = 100
 
 
 class InstanceTypeInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -358,4 +358,4 @@ def _threshold(written: str, total: int, *, default: int) -> int:
     if share is None:
         return parse_quantity(written).value
     # The kubelet treats a threshold of 100 % as disabled.
-    return 0 if share == _EVERYTHING else math.ceil(total / 100 * share)
+    return 0 if share == _WHOLE_PERCENT else math.ceil(total / 100 * share)
