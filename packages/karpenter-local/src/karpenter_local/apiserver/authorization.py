@@ -42,7 +42,6 @@ def user_of(request: Request) -> UserInfo:
 
 
 def authorize(backend: Backend, request: Request, call: RequestInfo | None) -> None:
-    """Refuse what the user may not do."""
     user = user_of(request)
     if user.is_master:
         return

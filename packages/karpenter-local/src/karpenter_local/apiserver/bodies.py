@@ -75,7 +75,6 @@ def read(request: Request, kind: str) -> Body:
 
 
 def check_size(request: Request) -> None:
-    """Refuse what is larger than any object may be."""
     if len(request.body) > errors.MAX_BODY:
         raise errors.too_large()
 

@@ -64,7 +64,6 @@ class APIStatusError(Exception):
         return body
 
     def encode(self) -> bytes:
-        """Return the ``Status`` object as JSON."""
         return msgspec.json.encode(self.status())
 
 

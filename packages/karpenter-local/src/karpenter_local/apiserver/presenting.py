@@ -68,7 +68,6 @@ def as_yaml(response: Response) -> Response:
 
 
 def list_raw(kind: str, api_version: str, meta: dict[str, Any], items: Iterable[bytes]) -> bytes:
-    """Return a list object around encoded items."""
     head = {"kind": kind, "apiVersion": api_version, "metadata": meta}
     opened = msgspec.json.encode(head)[:-1] + b',"items":['
     parts = list(items)

@@ -278,11 +278,9 @@ class Registry:
         self._resources.pop((resource.group, resource.version, resource.plural), None)
 
     def find(self, group: str, version: str, plural: str) -> APIResource | None:
-        """Return what is served under that name."""
         return self._resources.get((group, version, plural))
 
     def stored(self, group: str, plural: str) -> APIResource | None:
-        """Return the version of a kind in which objects are kept."""
         for resource in self._resources.values():
             if resource.group == group and resource.plural == plural and resource.stored:
                 return resource

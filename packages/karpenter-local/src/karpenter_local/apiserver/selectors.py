@@ -63,7 +63,6 @@ class ListSelector(msgspec.Struct, frozen=True):
         return bool(self.labels or self.fields)
 
     def matches(self, entry: Entry) -> bool:
-        """Return whether `entry` meets every condition."""
         for requirement in self.labels:
             if not requirement.matches(entry.labels):
                 return False

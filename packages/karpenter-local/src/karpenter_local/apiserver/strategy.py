@@ -45,7 +45,6 @@ class Strategy:
         self._judge = judge
 
     def default(self, value: Object) -> None:
-        """Fill in what the API fills in."""
         if self._fill is not None:
             self._fill(value)
 
@@ -104,7 +103,6 @@ class Strategy:
         return () if self._judge is None else list(self._judge(value, old))
 
     def validate_create(self, resource: APIResource, value: Object) -> Sequence[FieldError]:
-        """Return what is wrong with a new object, beginning with its metadata."""
         return [*meta.create(resource, value), *self.validate(value, None)]
 
     def validate_status(self, value: Object, old: Object) -> Sequence[FieldError]:

@@ -229,12 +229,10 @@ class Account:
                     return
 
     def calls(self, operation: str = "") -> list[RecordedCall]:
-        """Return the requests that were made, of one operation or of all."""
         with self._lock:
             return [each for each in self._calls if operation in {"", each.operation}]
 
     def forget_calls(self) -> None:
-        """Forget the requests that were made so far."""
         with self._lock:
             self._calls.clear()
 

@@ -94,7 +94,6 @@ class EksClusterState(msgspec.Struct):
     entries: dict[str, AccessEntry] = {}
     add_ons: dict[str, dict[str, Any]] = {}
     associations: dict[str, dict[str, Any]] = {}
-    """Pod identity associations by their ids."""
 
 
 def cluster_of(account: Account, name: str) -> EksClusterState:

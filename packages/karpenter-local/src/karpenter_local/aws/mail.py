@@ -54,7 +54,6 @@ def announce_maintenance(account: Account, instance: str) -> None:
 
 
 def announce(account: Account, source: str, kind: str, detail: dict[str, Any], resource: str) -> None:
-    """Offer an event to the rules of the account."""
     publish(
         account,
         {
@@ -100,7 +99,6 @@ def _send(account: Account, queue: str, body: str) -> Any:
 
 
 def has_mail(account: Account) -> bool:
-    """Say whether a queue of the account has anything that could be received."""
     queues = tuple(sqs_backends[account.number][account.region].queues.values())
     return any(queue.messages for queue in queues)
 

@@ -298,7 +298,6 @@ class InstanceOperator:
             instance.terminate()
 
     async def _end(self, number: str) -> None:
-        """Let an instance go, and its Node after it."""
         instance = self._inventory.find(number)
         if instance is None:
             return

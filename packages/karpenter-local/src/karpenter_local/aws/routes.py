@@ -38,7 +38,6 @@ class ControlRoutes:
         """The control interface that answers; None before :meth:`obey`."""
 
     def answer(self, request: Request) -> Response:
-        """Return the answer to a request under our prefix."""
         if self.control is None:
             return _failed(404, "this AWS has no control interface")
         try:

@@ -274,7 +274,6 @@ class RunProgress:
         self._show()
 
     def tried(self) -> None:
-        """Count an attempt to shrink a scenario."""
         self._tries += 1
         self._show()
 

@@ -74,7 +74,6 @@ class AttachController:
         wake(self._attachments, queue, lambda _: [EVERYTHING], after=soon)
 
     async def reconcile(self, key: str) -> float | None:
-        """Compare what is wanted with what is asked for."""
         _ = key
         wanted = self._wanted()
         known = {

@@ -45,7 +45,6 @@ class DaemonPlan(msgspec.Struct, frozen=True):
     """Pods to create and to delete next."""
 
     create: tuple[str, ...] = ()
-    """Nodes that need a pod."""
     delete: tuple[Pod, ...] = ()
     failed: tuple[Pod, ...] = ()
     """Those among the deleted that had failed, for the record."""
@@ -87,7 +86,6 @@ class Daemon:
 
 
 def added_tolerations(spec: Plain) -> list[Plain]:
-    """Return the tolerations that every daemon pod gets."""
     wanted = [*_ALWAYS_TOLERATED, *([_ON_HOST_NETWORK] if spec.get("hostNetwork") else [])]
     return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in wanted]
 
@@ -146,7 +144,6 @@ class DaemonRollout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rollout_of(daemon_set: Plain, desired: int) -> DaemonRollout:
-    """Return the limits of an update over `desired` nodes."""
     spec = plain.spec_of(daemon_set)
     strategy = spec.get("updateStrategy") or {}
     rolling = strategy.get("rollingUpdate") or {}

@@ -105,7 +105,6 @@ def result_of(job: Plain) -> Plain | None:
 
 
 def count_pods(job: Plain, request: JobRequest, mine: Sequence[Pod]) -> JobCounts:
-    """Count the pods of a job: active, succeeded, failed and terminating."""
     status = plain.status_of(job)
     uncounted = status.get("uncountedTerminatedPods") or {}
     seen_good, seen_bad = set(uncounted.get("succeeded") or ()), set(uncounted.get("failed") or ())

@@ -30,7 +30,6 @@ class JobController:
         self._clock = clock
 
     def watch(self, queue: WorkQueue[str]) -> None:
-        """Look at a job when it or one of its pods changes."""
         wake(self._jobs, queue, lambda value: [plain.key_of(value)])
         wake(self._pods, queue, _job_of, after=self._batch_delay, predicate=self._predicate)
 

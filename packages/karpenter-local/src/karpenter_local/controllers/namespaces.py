@@ -30,7 +30,6 @@ _HEADERS = (("accept", "application/json"), ("content-type", "application/json")
 
 
 def leftover_conditions(known: list[Plain], left: dict[str, int], now: str) -> list[Plain]:
-    """Return the conditions that tell what a namespace still waits for."""
     total = sum(left.values())
     names = ", ".join(f"{kind} has {count} resource instances" for kind, count in sorted(left.items()))
     wanted = (
@@ -76,11 +75,9 @@ class NamespaceController:
         self._clock = clock
 
     def watch(self, queue: WorkQueue[str]) -> None:
-        """Look at a namespace when it changes."""
         wake(self._namespaces, queue, lambda namespace: [namespace.name])
 
     async def reconcile(self, key: str) -> float | None:
-        """Delete what is left in a namespace that is on its way out."""
         namespace = self._namespaces.store.get(key)
         if namespace is None or namespace.metadata.deletion_timestamp is None:
             return None
@@ -136,7 +133,6 @@ class ServiceAccountController:
         self._writer = writer
 
     def watch(self, queue: WorkQueue[str]) -> None:
-        """Look at a namespace when it or its accounts change."""
         wake(self._namespaces, queue, lambda namespace: [namespace.name])
         wake(self._accounts, queue, lambda account: [plain.namespace_of(account)])
 

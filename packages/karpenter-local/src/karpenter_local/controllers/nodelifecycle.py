@@ -65,7 +65,6 @@ class NodeTaints:
         self._ready: dict[str, bool] = {}
 
     def watch(self, queue: WorkQueue[str]) -> None:
-        """Look at a node when it changes."""
         wake(self._nodes, queue, lambda node: [node.name])
 
     async def reconcile(self, key: str) -> float | None:

@@ -60,7 +60,6 @@ def generation_of(value: Plain) -> int:
 
 
 def is_leaving(value: Plain) -> bool:
-    """Say whether the object is being deleted."""
     return bool(value["metadata"].get("deletionTimestamp"))
 
 

@@ -120,7 +120,6 @@ def _outdated(
 
 
 def pod_for(stateful_set: Plain, ordinal: int, revision: Plain) -> Plain:
-    """Return the pod for an ordinal, made from a revision's template."""
     name = f"{plain.name_of(stateful_set)}-{ordinal}"
     spec = plain.spec_of(stateful_set)
     body = pods.from_template(template_of(revision), stateful_set, name=name)

@@ -58,7 +58,6 @@ class NodeRunner:
         self._nodes.subscribe(self._node_changed)
 
     def report_soon(self, name: str) -> None:
-        """Plan a report of a node whose health changed."""
         self.due_queue.put(name, self._now())
 
     def _now(self) -> float:

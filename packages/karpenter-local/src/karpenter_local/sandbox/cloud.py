@@ -111,7 +111,6 @@ class KwokSandboxCloud:
         return self.cloud.control
 
     async def start(self, cluster: RunningCluster) -> None:
-        """Create a node class, if one is wanted."""
         if self._options.node_class:
             await create_kwok_node_class(cluster.client)
 
@@ -165,7 +164,6 @@ class KwokInOperator:
         self._options = options
 
     async def start(self, cluster: RunningCluster) -> None:
-        """Create a node class, if one is wanted."""
         if self._options.node_class:
             await create_kwok_node_class(cluster.client)
 

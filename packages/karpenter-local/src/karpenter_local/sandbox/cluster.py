@@ -60,7 +60,6 @@ class RunningCluster:
 
 
 def embedded_cluster(options: ClusterOptions, *, clock: Clock, seed: int) -> LocalCluster:
-    """Return an embedded cluster that does not run yet."""
     return LocalCluster(
         clock,
         seed=seed,

@@ -32,7 +32,6 @@ class Domain:
         return len(self._numbers)
 
     def put(self, row: int, value: str | None) -> None:
-        """Note the label of the node at `row`."""
         self._of.data[row] = OUTSIDE if value is None else self._numbers.setdefault(value, len(self._numbers))
 
     def total(self, counts: Ints, among: Mask) -> Ints:

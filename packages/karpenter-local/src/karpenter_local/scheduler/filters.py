@@ -47,7 +47,6 @@ class FitError(msgspec.Struct, frozen=True):
 
 
 def feasible(table: NodeTable, pod_info: PodInfo, pod_volumes: PodVolumeClaims) -> Mask:
-    """Return the rows where the pod can go now."""
     if pod_volumes.refusal:
         return np.zeros_like(table.rows.alive)
     view = table.view(pod_info.placement)
@@ -106,7 +105,6 @@ def refusal(table: NodeTable, pod_info: PodInfo, pod_volumes: PodVolumeClaims) -
 
 
 def refusal_at(table: NodeTable, pod_info: PodInfo, pod_volumes: PodVolumeClaims, row: int) -> list[str]:
-    """Return the words of the first filter that refuses one row."""
     if pod_volumes.refusal:
         return [pod_volumes.refusal]
     view = table.view(pod_info.placement)

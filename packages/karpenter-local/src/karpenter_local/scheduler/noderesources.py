@@ -39,7 +39,6 @@ class NodeResourceTable:
         return self._left[name]
 
     def offered(self, name: str) -> Ints:
-        """Return how much of `name` each row has for pods."""
         self.resource(name)
         return self._offered[name].data
 
@@ -78,7 +77,6 @@ class NodeResourceTable:
                 del self._ports[row]
 
     def fits(self, pod_info: PodInfo) -> Mask:
-        """Return the rows with room for one more pod like this."""
         fits = self._pods_left.data >= 1
         for name, amount in pod_info.requests:
             fits &= self.resource(name).data >= amount

@@ -150,7 +150,6 @@ def _fingerprint(pod: Pod, own: LabelSelector | None) -> bytes:
 
 
 def compile_pod_info(pod: Pod, own: LabelSelector | None = None) -> PodInfo:
-    """Return what `pod` asks for, worked out from its spec."""
     spec = pod.spec
     pod_labels = PodLabels.of(pod.namespace, pod.metadata.labels)
     requests = {name: amount for name, amount in pod_requests(pod).items() if amount and name != PODS}

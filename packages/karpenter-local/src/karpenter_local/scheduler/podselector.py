@@ -74,5 +74,4 @@ class PodSelector(msgspec.Struct, frozen=True):
         return frozenset.intersection(*(clause.namespaces for clause in self.clauses))
 
     def includes(self, pod_labels: PodLabels, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
-        """Say whether every clause includes pods with this identity."""
         return all(clause.includes(pod_labels, namespaces) for clause in self.clauses)

@@ -91,7 +91,6 @@ class Rows:
         return self._add(NodeColumn(np.full(self.capacity, fill, np.bool_), fill))
 
     def ints(self, *, fill: int = 0) -> NodeColumn[np.int64]:
-        """Return a new column of whole numbers."""
         return self._add(NodeColumn(np.full(self.capacity, fill, np.int64), fill))
 
     def _add(self, column: NodeColumn[Cell]) -> NodeColumn[Cell]:

@@ -155,7 +155,6 @@ class ScheduleOne:
         self.queue.retry(key, now)
 
     def withdraw_nomination(self, key: str) -> None:
-        """Forget for which node a pod was nominated."""
         self._drop_nomination(key)
         self._opened += 1
 

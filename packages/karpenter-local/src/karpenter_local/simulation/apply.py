@@ -184,7 +184,6 @@ class UserAgents:
 
 
 def _is_disrupted(node: Resource | None) -> bool:
-    """Whether a command has begun to disrupt a node that still stays."""
     if not isinstance(node, Node) or node.metadata.deletion_timestamp is not None:
         return False
     return any(taint.key == DISRUPTED for taint in node.spec.taints)

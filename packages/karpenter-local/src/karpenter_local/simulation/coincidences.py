@@ -66,7 +66,6 @@ class Coincidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _own_pool(name: str, chance: Random, **more: Any) -> AddPool:
-    """Return a NodePool for the pods that select it."""
     startup = chance.choice((0, 0, 0, 5))
     return AddPool(at=0.0, name=name, cpu_limit=_PLENTY, startup=startup, **more)
 

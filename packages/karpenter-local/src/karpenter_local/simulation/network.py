@@ -158,7 +158,6 @@ class FaultyTransport:
         self.cut()
 
     async def snapshot(self, paths: tuple[str, ...]) -> dict[str, Response]:
-        """Return what the server lists at the moment."""
         accept = (("accept", "application/json"),)
         found = {
             path: await self._inner.send(Request(method="GET", path=path, headers=accept)) for path in paths

@@ -248,7 +248,6 @@ def cloud_options(provider: Provider) -> CloudOptions:
 def run_scenario(
     scenario: Scenario, *, settings: Mapping[str, str] | None = None, timeline: bool = False
 ) -> RunResult:
-    """Run a scenario in virtual time, and return what came of it."""
 
     async def main() -> RunResult:
         run = SimulatedRun(scenario, settings=scenario.settings_with(settings or {}), timeline=timeline)

@@ -369,7 +369,6 @@ _Dumper.add_implicit_resolver(f"{_TAG}int", re.compile(rf"^(?:{_INT.pattern})$")
 
 
 def render_documents(documents: list[Any]) -> str:
-    """Return plain data as YAML, one document each."""
     return escaped(
         yaml.dump_all(
             documents,

@@ -452,6 +452,5 @@ def is_status_condition_true(conditions: Iterable[Condition], kind: str) -> bool
 
 
 def status_condition_since(conditions: Iterable[Condition], kind: str) -> datetime | None:
-    """Return when the status of a condition changed last."""
     found = find_status_condition(conditions, kind)
     return found.last_transition_time if found is not None else None

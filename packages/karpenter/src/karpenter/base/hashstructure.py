@@ -76,7 +76,6 @@ def hash_map(entries: Mapping[str, str]) -> int:
 
 
 def hash_entries(entries: Iterable[tuple[int, int]]) -> int:
-    """Return the hash of a map from the hashes of its keys and values."""
     return _finish(hash_set(_pair(key, value) for key, value in entries))
 
 

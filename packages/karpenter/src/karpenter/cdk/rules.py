@@ -403,7 +403,6 @@ def _check_kubernetes(props: KarpenterProps, version: Version, kubernetes: str) 
 
 
 def v1_version(props: KarpenterV1Props) -> Version:
-    """Return the version of Karpenter that is installed, or that ours is compatible with."""
     if not props.version or props.version.removeprefix("v") == __version__:
         return COMPATIBLE
     return version_of(props.version)

@@ -66,7 +66,6 @@ class RepairPolicy(msgspec.Struct, frozen=True, kw_only=True):
     condition_type: str
     condition_status: str
     toleration: timedelta
-    """How long the condition is tolerated."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):

@@ -44,7 +44,6 @@ _NAME: Final = "default"
 
 
 def is_props(plain: Plain) -> bool:
-    """Say whether a mapping holds props of the add-on."""
     if "apiVersion" in plain or "kind" in plain:
         return False
     spelled = any({"op", "vals"} <= mapping(each).keys() for each in items(plain.get("requirements")))

@@ -70,7 +70,6 @@ class ConvertedDocument(msgspec.Struct, frozen=True, kw_only=True):
 def convert_documents(
     documents: Iterable[OldDocument], options: ConversionOptions | None = None
 ) -> list[ConvertedDocument]:
-    """Return what takes the place of every document, in order."""
     return _Conversion(list(documents), options or ConversionOptions()).convert()
 
 

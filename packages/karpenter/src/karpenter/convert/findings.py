@@ -77,7 +77,6 @@ class Findings:
         self.found: list[ConversionFinding] = []
 
     def info(self, code: str, message: str, field: str = "") -> None:
-        """Note something that was renamed or moved."""
         self._add(INFO, code, message, field)
 
     def warn(self, code: str, message: str, field: str = "") -> None:

@@ -127,7 +127,6 @@ def _path(text: str) -> Path:
 
 
 def is_values(plain: Plain) -> bool:
-    """Say whether a mapping holds values of a Karpenter chart."""
     if "apiVersion" in plain or "kind" in plain:
         return False
     if {"clusterName", "clusterEndpoint"} <= plain.keys():
@@ -136,7 +135,6 @@ def is_values(plain: Plain) -> bool:
 
 
 def places_of_values(plain: Plain) -> list[Path]:
-    """Return where a document holds values of a Karpenter chart."""
     match plain.get("kind"):
         case "HelmRelease" if _is_release(plain):
             return [("spec", "values")] if isinstance(at(plain, ("spec", "values")), dict) else []

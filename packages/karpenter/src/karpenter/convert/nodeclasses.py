@@ -149,7 +149,6 @@ def class_spec(spec: Plain, options: ConversionOptions, findings: Findings, *, p
 
 
 def convert_beta_class(plain: Plain, options: ConversionOptions) -> ConversionOutcome:
-    """Return what becomes of an EC2NodeClass v1beta1."""
     findings = Findings()
     findings.info("Kind", "EC2NodeClass (v1beta1) becomes EC2NodeClass (v1)")
     spec = mapping(plain.get("spec"))

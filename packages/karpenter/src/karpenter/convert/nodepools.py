@@ -283,7 +283,6 @@ def _kubelet(given: object, findings: Findings, field: str) -> Plain | None:
 
 
 def convert_beta_pool(plain: Plain) -> PoolOutcome:
-    """Return what becomes of a NodePool v1beta1."""
     findings = Findings()
     findings.info("Kind", "NodePool (v1beta1) becomes NodePool (v1)")
     spec, name = mapping(plain.get("spec")), str(mapping(plain.get("metadata")).get("name", ""))
@@ -349,7 +348,6 @@ def beta_reference(reference: object) -> Plain:
 
 
 def convert_beta_claim(plain: Plain) -> PoolOutcome:
-    """Return what becomes of a NodeClaim v1beta1."""
     findings = Findings()
     findings.info("Kind", "NodeClaim (v1beta1) becomes NodeClaim (v1)")
     findings.warn(

@@ -235,7 +235,6 @@ class _Writer:
         self._text, self._moves, self._offset = text, moves, offset
 
     def mapping(self, plain: dict[str, Any], path: Path, old: Path | None, indent: int) -> list[str]:
-        """Return the lines of a mapping; `old` is where it stood, if it did."""
         lines: list[str] = []
         for key, value in plain.items():
             below = (*path, key)

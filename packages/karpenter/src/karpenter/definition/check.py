@@ -124,7 +124,6 @@ class DefinitionCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
     @property
     def is_hindered(self) -> bool:
-        """Whether something is in the way of the change."""
         nothing = any(not each.types for each in self.pools if each.change != REMOVED)
         ill = any(each.severity == ERROR for each in self.findings)
         return nothing or ill or bool(self.unscheduled) or any(each.held_by for each in self.machines)

@@ -189,7 +189,6 @@ class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON schema of a cluster definition, for editors."""
     found = msgspec.json.schema(ClusterDefinition)
     definitions = found["$defs"]
     loose: dict[str, Any] = definitions["ClassDefinition"]["properties"]

@@ -126,19 +126,15 @@ class IndexedStore(Generic[T]):
         return self._objects.get(key)
 
     def stamp(self, key: str) -> ObjectVersion | None:
-        """Return uid and resourceVersion of the object under `key`, if it is there."""
         return self._stamps.get(key)
 
     def find(self, index: str, value: str) -> tuple[T, ...]:
-        """Return the objects that `index` puts under `value`."""
         return tuple(self._objects[key] for key in self._indexes[index].get(value, ()))
 
     def values(self, index: str) -> tuple[str, ...]:
-        """Return every value under which `index` has an object."""
         return tuple(self._indexes[index])
 
     def put(self, key: str, item: T, stamp: ObjectVersion) -> T | None:
-        """Hold `item` and return what was held before."""
         before = self._objects.get(key)
         self._objects[key] = item
         self._stamps[key] = stamp
@@ -154,7 +150,6 @@ class IndexedStore(Generic[T]):
         return before
 
     def remove(self, key: str) -> T | None:
-        """Let go of the object under `key` and return it."""
         before = self._objects.pop(key, None)
         self._stamps.pop(key, None)
         if before is not None:
@@ -496,7 +491,6 @@ class Informer(Generic[H]):
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
-        """Wait until a whole list was applied."""
         await self._synced.wait()
 
     def subscribe(self, listener: EventHandler[H]) -> Callable[[], None]:

@@ -114,7 +114,6 @@ class ShadowAccount:
         self._write(ShadowSample(at=now, real=self.real, shadow=self.shadow))
 
     def acted(self, action: ShadowAction) -> None:
-        """Count a machine that was launched or removed."""
         totals = self.of(action.side)
         if action.action == "launch":
             totals.launched += 1

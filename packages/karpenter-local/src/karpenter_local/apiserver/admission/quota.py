@@ -91,11 +91,9 @@ class ResourceQuotas:
                 yield quota["metadata"]["name"], status
 
     def forget(self, table: str, key: str) -> None:
-        """Drop what was counted for an object that is gone."""
         self._known.pop((table, key), None)
 
     def used(self, quota: Object, namespace: str) -> Usage:
-        """Return how much of what a quota limits is used."""
         hard = _hard(quota)
         found = dict.fromkeys(hard, _NONE)
         for table in {table for key in hard for table in _tables(key)}:
@@ -132,7 +130,6 @@ def _hard(quota: Object) -> Usage:
 
 
 def _tables(key: str) -> tuple[str, ...]:
-    """Return where the objects are that a resource is used by."""
     if key.startswith("count/"):
         return (key.removeprefix("count/"),)
     if key in _CORE:

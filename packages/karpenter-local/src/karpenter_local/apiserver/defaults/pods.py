@@ -42,7 +42,6 @@ def template(value: dict[str, Any]) -> None:
 
 
 def template_spec(spec: Spec) -> None:
-    """Fill in the spec of a pod, wherever it is."""
     setdefault = spec.setdefault
     setdefault("restartPolicy", "Always")
     setdefault("terminationGracePeriodSeconds", 30)

@@ -179,7 +179,6 @@ class Custom(Shape):
         self.kind = "map"
 
     def child(self, key: str) -> Shape:
-        """Return the shape of a property, or of every entry."""
         found = self._children.get(key)
         if found is None:
             found = self._children[key] = self._find(key)
@@ -197,14 +196,12 @@ class Custom(Shape):
         return DEDUCED
 
     def is_field(self, key: str) -> bool:
-        """Return whether the schema names the property."""
         return key in (self._schema.get("properties") or {}) or (
             self._root and key in {"apiVersion", "kind", "metadata"}
         )
 
 
 def of_schema(schema: Mapping[str, Any]) -> Shape:
-    """Return the shape that a CRD's schema describes."""
     if schema.get("type") == "array":
         items = schema.get("items") or {}
         match schema.get("x-kubernetes-list-type"):

@@ -84,7 +84,6 @@ class FollowedLog:
         self._first = _selected(text[: text.rfind(b"\n") + 1], call, backend.clock.now())
 
     async def batches(self) -> AsyncGenerator[Sequence[bytes], None]:
-        """Yield lines, as many at a time as there are."""
         if lines := self._first.splitlines():
             yield lines
         while log_of_pod(self._backend, self._pod) is not None:

@@ -62,7 +62,6 @@ class Watch:
         self._cursor = cursor or 0
 
     async def batches(self) -> AsyncGenerator[Sequence[bytes], None]:
-        """Yield events, as many at a time as there are."""
         if self._too_old:
             # An accepted watch says so in its stream, as clients of the API expect.
             yield [error_line(too_old(self._after, self._history.compacted))]
@@ -159,7 +158,6 @@ def too_old(asked: int, oldest: int) -> errors.APIStatusError:
 
 
 def error_line(fault: errors.APIStatusError) -> bytes:
-    """Return the error event that ends a watch."""
     return encode({"type": "ERROR", "object": fault.status()})
 
 

@@ -224,7 +224,6 @@ class StackService:
         return found
 
     def _apply(self, stack: Stack, template: CfnTemplate, scope: TemplateScope) -> None:
-        """Make the resources of a stack those of a template."""
         wanted = order(template, scope)
         for logical in wanted:
             there = stack.resources.get(logical)

@@ -75,7 +75,6 @@ class ReplacementInvariant(Invariant):
         self._past: list[_Swap] = []
 
     def on_write(self, write: ObjectWrite) -> None:
-        """Follow commands from their beginning to their end."""
         if not write.by:
             return
         claim = write.after

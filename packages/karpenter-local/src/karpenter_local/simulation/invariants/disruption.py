@@ -76,7 +76,6 @@ class BudgetInvariant(Invariant):
     name = "budgets"
 
     def on_write(self, write: ObjectWrite) -> None:
-        """Look at machines that begin to be disrupted."""
         claim, reason = write.after, begins(write)
         pool = self.mirror.pools.get(pool_name(claim)) if claim is not None and reason else None
         if pool is None or not isinstance(claim, NodeClaim) or self.simulated.is_contested:
@@ -260,7 +259,6 @@ class ExplainedInvariant(Invariant):
     name = "explained"
 
     def on_write(self, write: ObjectWrite) -> None:
-        """Look at claims that the operator deletes."""
         claim = write.before
         if not write.by or not isinstance(claim, NodeClaim) or not begins_to_leave(write):
             return
@@ -269,7 +267,6 @@ class ExplainedInvariant(Invariant):
             self.violated(f"claim {claim.name} ({kind}) is deleted, and nothing is wrong with it")
 
     def on_tick(self) -> None:
-        """Look for claims that are older than they may be."""
         for name, claim in self.mirror.claims.items():
             over = self.simulated.overdue(claim)
             late = over is not None and min(over, self.simulated.calm_for) > _OVERDUE

@@ -46,7 +46,6 @@ _IN_TIME: Final = 120.0
 """Seconds after its grace period in which a machine is terminated."""
 
 CRITICAL: Final = "system-cluster-critical"
-"""The priority class of critical pods."""
 
 
 def is_drained(pod: Pod) -> bool:
@@ -56,7 +55,6 @@ def is_drained(pod: Pod) -> bool:
 
 
 def is_healthy(pod: Pod) -> bool:
-    """Say whether a pod counts for its disruption budget."""
     ready = any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
     return ready and not is_leaving(pod)
 
@@ -87,7 +85,6 @@ class DrainInvariant(Invariant):
     name = "drain"
 
     def on_cloud(self, call: CloudCall) -> None:
-        """Look at what is left on a machine that is to end."""
         claim = self.mirror.claim_of(call.subject) if call.method == "terminate" else None
         if claim is None or not is_true(claim, "Registered"):
             return  # it never was a node, or is an orphan
@@ -178,7 +175,6 @@ class ProtectionInvariant(Invariant):
                 self._last[before.key] = before
 
     def on_call(self, request: Request, response: Response) -> None:
-        """Look at what the operator does to pods."""
         if not response.ok or _PODS not in request.path:
             return
         evicted = request.method == "POST" and request.path.endswith("/eviction")

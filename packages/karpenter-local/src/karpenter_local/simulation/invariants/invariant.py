@@ -97,7 +97,6 @@ class Invariant:
         return self.simulated.clock.monotonic()
 
     def violated(self, what: str) -> None:
-        """Note that the invariant does not hold."""
         self._violations.add(self.name, what)
 
     def on_write(self, write: ObjectWrite) -> None:
@@ -167,7 +166,6 @@ def is_initialized(claim: NodeClaim, node: Node | None) -> bool:
 
 
 def is_leaving(item: Resource) -> bool:
-    """Say whether the deletion of an object was asked for."""
     return item.metadata.deletion_timestamp is not None
 
 
@@ -177,7 +175,6 @@ def begins_to_leave(write: ObjectWrite) -> bool:
 
 
 def pool_name(item: Resource) -> str:
-    """Return the NodePool of a claim or node."""
     return item.metadata.labels.get(NODEPOOL, "")
 
 

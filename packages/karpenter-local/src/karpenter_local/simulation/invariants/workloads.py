@@ -122,7 +122,6 @@ class WaitingInvariant(Invariant):
         self._since: dict[str, float] = {}
 
     def on_tick(self) -> None:
-        """Look at the pods without a node."""
         waiting = {
             key
             for key, pod in self.mirror.pods.items()
@@ -150,7 +149,6 @@ class PlacementInvariant(Invariant):
         """When each pod was told to go to which claims, and by which replica, by key."""
 
     def on_call(self, request: Request, response: Response) -> None:
-        """Look at the Events that tell of nominations."""
         found = nomination(request, response)
         pod = self.mirror.pods.get(found.pod) if found is not None else None
         if found is None or pod is None or pod.spec.node_name:

@@ -42,7 +42,6 @@ def need(key: str, operator: str, *values: str) -> NodeSelectorRequirement:
 
 
 def only(key: str, *values: str) -> NodeSelectorRequirement:
-    """Return the condition that a node label has one of some values."""
     return need(key, "In", *values)
 
 

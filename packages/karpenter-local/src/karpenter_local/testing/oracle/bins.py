@@ -50,7 +50,6 @@ class NodeBin:
         return [*self.node.ports, *(port for pod in self.pods for port in host_ports(pod))]
 
     def domains(self, key: str) -> frozenset[str]:
-        """Return the one value of a label, or none."""
         if key == HOSTNAME:
             return frozenset({self.name})
         return frozenset({self.node.labels[key]} if key in self.node.labels else ())
@@ -84,7 +83,6 @@ class OracleClaim:
         return [port for pod in self.pods for port in host_ports(pod)]
 
     def domains(self, key: str) -> frozenset[str]:
-        """Return the values that a label of the machine could have."""
         if key == HOSTNAME:
             return frozenset({self.name})
         return possible_values(self.pool, self.sold, self.requirements, key)
@@ -93,7 +91,6 @@ class OracleClaim:
 def fitting_offerings(
     kind: InstanceType, requirements: Requirements, known: AbstractSet[str]
 ) -> list[Offering]:
-    """Return the offerings of a type that can be bought now and satisfy `requirements`."""
     if kind.requirements.conflict(requirements):
         return []
     return [
@@ -131,7 +128,6 @@ def _values(kind: InstanceType, offering: Offering, key: str) -> frozenset[str]:
 
 
 def daemons_on(kind: InstanceType, pool: Pool, daemons: Sequence[Pod], known: AbstractSet[str]) -> list[Pod]:
-    """Return the daemons that will run on machines of a type in a pool."""
     ready = Requirements.from_labels({REGISTERED: "true", INITIALIZED: "true"})
     template = pool.requirements.intersect(ready)
     found = []

@@ -53,7 +53,6 @@ class NoReservedCapacity(Exception):  # noqa: N818  not an error of the program:
 
 
 def slow_solve(problem: Problem) -> OraclePlan:
-    """Place every pod of a problem, one at a time."""
     search = _Search(problem)
     refused = search.run(problem.pods)
     if refused and search.strict and search.reserved_left:
@@ -304,7 +303,6 @@ class _Search:
         return order
 
     def price(self, claim: OracleClaim) -> float:
-        """Return the price of the machine that a claim would be bought as."""
         return min(
             each.price for each in self._offers(claim.counted_types[0], claim.requirements, claim.held)
         )

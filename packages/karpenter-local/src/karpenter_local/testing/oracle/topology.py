@@ -100,7 +100,6 @@ class OracleTopology:
         self.topology_nodes = {place.name: place for place in problem.topology_nodes}
 
     def record(self, pod: Pod, where: NodeBin | OracleClaim) -> None:
-        """Take note that `pod` is now in a bin."""
         sold = tuple(kind.name for kind in where.sold) if isinstance(where, OracleClaim) else ()
         self.placed.append(OraclePlacement(pod, where, where.requirements, sold))
 

@@ -82,7 +82,6 @@ class NewBin(msgspec.Struct, frozen=True):
         return [kind for kind in self.pool.types if kind.name in self.new.instance_types]
 
     def domains(self, key: str) -> frozenset[str]:
-        """Return the values that a label could have."""
         if key == HOSTNAME:
             return frozenset({f"new node {self.new.name}"})
         return frozenset(

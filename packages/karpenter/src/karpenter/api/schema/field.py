@@ -103,10 +103,8 @@ def child(path: str, name: str) -> str:
 
 
 def key(path: str, name: str) -> str:
-    """Return the path of a map's entry."""
     return f"{path}[{name}]"
 
 
 def index(path: str, position: int) -> str:
-    """Return the path of a list's item."""
     return f"{path}[{position}]"

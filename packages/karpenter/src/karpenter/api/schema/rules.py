@@ -153,7 +153,6 @@ _HAS_RULES = "has_rules"
 def check_rules(
     schema: Schema, value: Any, path: str = "", *, old: object = ABSENT, root: bool = False
 ) -> Iterator[FieldProblem]:
-    """Find the rules that `value` breaks, beside `schema` and below it."""
     if value is None or not has_rules(schema) or (unchanged(old, value) and not judges_changes(schema)):
         return
     if schema.rules:
@@ -231,7 +230,6 @@ class _Subject(msgspec.Struct, frozen=True, kw_only=True):
     variables: dict[str, Any]
 
     def has_past(self) -> bool:
-        """Say whether there is an old value to compare with."""
         return self.old is not ABSENT and self.old is not None
 
 

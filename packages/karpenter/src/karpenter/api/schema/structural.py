@@ -129,7 +129,6 @@ ABSENT = object()
 
 
 def old_member(old: object, name: str) -> object:
-    """Return the old value of a field or map entry."""
     return old.get(name, ABSENT) if isinstance(old, dict) else ABSENT
 
 

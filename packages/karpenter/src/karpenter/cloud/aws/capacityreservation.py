@@ -99,11 +99,9 @@ class CapacityReservationProvider:
         self._count(reservation, max(0, self.left(reservation) - 1))
 
     def ended(self, reservation: str) -> None:
-        """Note that a machine of a reservation is gone."""
         self._count(reservation, self.left(reservation) + 1)
 
     def used_up(self, reservation: str) -> None:
-        """Note that a reservation has nothing left."""
         self._count(reservation, 0)
 
     def _count(self, reservation: str, left: int) -> None:

@@ -166,7 +166,6 @@ class AwsProvider:
                 return found
 
     async def acknowledge(self, interruption: Interruption) -> None:
-        """Delete the message of an interruption that was acted on."""
         if self.interruption_queue is not None:
             await self.interruption_queue.acknowledge(interruption)
 

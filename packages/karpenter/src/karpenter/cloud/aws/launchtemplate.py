@@ -105,7 +105,6 @@ class LaunchTemplateProvider:
                 self._until[template.name] = self._monotonic() + self._kept
 
     def forget(self, names: Iterable[str]) -> None:
-        """Forget templates that turned out not to exist."""
         for name in names:
             self._until.pop(name, None)
 
@@ -115,7 +114,6 @@ class LaunchTemplateProvider:
             self._until.setdefault(each, self._monotonic() + self._kept)
 
     async def delete_unused(self) -> None:
-        """Delete templates that have not been used for a while."""
         async with self._changing:
             now = self._monotonic()
             for name in [name for name, until in self._until.items() if until <= now]:

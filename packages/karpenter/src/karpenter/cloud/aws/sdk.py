@@ -356,7 +356,6 @@ class AwsApi:
     async def list_all(
         self, service: str, operation: str, field: str, /, **parameters: Any
     ) -> list[ApiResponse]:
-        """Return all items of a list that comes in pages."""
         return [
             item
             async for page in self.pages(service, operation, **parameters)

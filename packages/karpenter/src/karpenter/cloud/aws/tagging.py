@@ -139,7 +139,6 @@ class PartitionController:
             yield event.object.name
 
     async def reconcile(self, key: str) -> Step:
-        """Label one claim with the partition of its instance."""
         claim = self._view().claims.get(key)
         if claim is None or not claim.status.provider_id or not lacks_partition(claim):
             return NOTHING

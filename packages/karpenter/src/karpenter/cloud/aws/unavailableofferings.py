@@ -88,7 +88,6 @@ class UnavailableOfferings:
         self._mark(offerings)
 
     def mark_capacity_type(self, capacity_type: str) -> None:
-        """Skip everything of a capacity type from now on."""
         self._mark([("capacity type", capacity_type)])
 
     def mark_subnet(self, subnet: str) -> None:

@@ -318,7 +318,6 @@ def _values(fields: dict[str, object], path: FieldPath) -> tuple[str, ...]:
 
 
 def read_devices(fields: dict[str, object], path: FieldPath) -> DeviceTemplates | None:
-    """Return the devices that a type states; None when it states none."""
     if TEMPLATES not in fields:
         if BINDINGS in fields:
             path.at(BINDINGS).refuse(f"must be left out without {TEMPLATES}")

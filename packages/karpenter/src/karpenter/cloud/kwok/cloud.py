@@ -419,7 +419,6 @@ class OfferingInventory:
         self._empty = {each for each in self._empty if selector is not None and each != selector}
 
     def has(self, choice: Choice) -> bool:
-        """Return whether an offering has capacity for one more machine."""
         if any(selector.selects(choice.name) for selector in self._empty):
             return False
         reservation = choice.offering.reservation_id
@@ -431,7 +430,6 @@ class OfferingInventory:
             self._current = None
 
     def give_back(self, reservation: str) -> None:
-        """Count a machine of a reservation as gone."""
         if reservation:
             self._used[reservation] -= 1
             self._current = None

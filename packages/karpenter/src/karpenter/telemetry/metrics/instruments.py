@@ -301,7 +301,6 @@ class SummaryMetric(Instrument):
         window.total += value
 
     def count(self, **labels: str) -> int:
-        """Return the number of observations since the start."""
         window = self._windows.get(self._key(labels))
         return window.count if window else 0
 
@@ -389,7 +388,6 @@ class ProviderLabels(msgspec.Struct, frozen=True, kw_only=True):
     """The node class label of NodeClaims and Nodes, one for each kind of node class."""
 
     def expand(self, labels: Iterable[str]) -> tuple[str, ...]:
-        """Return the labels with every group replaced by its labels."""
         groups = {
             WELL_KNOWN: tuple(sorted({short_label(key) for key in self.well_known})),
             NODE_CLASSES: tuple(full_label(key) for key in self.node_classes),

@@ -93,7 +93,6 @@ def is_spread_limit(error: FleetError) -> bool:
 
 
 def reason_of(code: str, message: str) -> str:
-    """Return in one word why a launch failed."""
     lowered = message.lower()
     if code == NO_SPOT_ROLE:
         return "SpotSLRCreationFailed"

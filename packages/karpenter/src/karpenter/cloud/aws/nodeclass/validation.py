@@ -208,7 +208,6 @@ class DryRunValidator:
             return uncached.failure
 
     def forget(self, name: str) -> None:
-        """Drop the cached results of a class."""
         for key in [key for key, _ in self._results.items() if key[0] == name]:
             self._results.forget(key)
 

@@ -116,7 +116,6 @@ def described(
 
 
 def instance_types(ec2: EC2Client) -> list[Record]:
-    """Return the record of every type that could be a node."""
     pages = ec2.get_paginator("describe_instance_types").paginate(
         Filters=[
             {"Name": "supported-virtualization-type", "Values": ["hvm"]},
