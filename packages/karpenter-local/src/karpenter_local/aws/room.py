@@ -51,7 +51,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 RETRY = 1.0
 UNAUTHORIZED_RETRY = 10.0
-_LOOK = 0.1
+_POLL_SECONDS = 0.1
 _CONFIG_MAPS = untyped("v1", "configmaps", kind="ConfigMap", namespaced=True)
 _SCHEME = "aws:///"
 
@@ -145,7 +145,7 @@ class InstanceOperator:
     async def joined(self, count: int) -> None:
         """Wait until so many machines have joined, or gave up."""
         while len(self._lives) < count or not all(each.done() for each in self._lives.values()):
-            await self._clock.sleep(_LOOK)
+            await self._clock.sleep(_POLL_SECONDS)
 
     def _note(self, happening: AccountEvent) -> None:
         match happening:

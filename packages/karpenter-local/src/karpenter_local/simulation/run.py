@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 SETTLE_WITHIN: Final = 3600.0
 """Seconds within which a cluster must settle once faults have ended."""
 
-_LOOK: Final = 20.0
+_CHECK_SECONDS: Final = 20.0
 _INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     OwnershipInvariant,
     FinalizerInvariant,
@@ -207,7 +207,7 @@ class SimulatedRun:
                 for name, what in unsettled:
                     self.violations.add(name, f"{what}, and it does not end")
                 return
-            if not await self._wait_until(now + _LOOK):
+            if not await self._wait_until(now + _CHECK_SECONDS):
                 return
 
     async def _wait_until(self, moment: float) -> bool:

@@ -493,7 +493,7 @@ def _is_address(host: str) -> bool:
 # The codes of X509_verify_cert: https://docs.openssl.org/master/man3/X509_STORE_CTX_get_error/
 _EXPIRED: Final = 10
 # The codes of OpenSSL's verification: https://docs.openssl.org/master/man1/openssl-verification-options/
-_NOT_YET: Final = 9
+_CERT_NOT_YET_VALID: Final = 9
 _UNKNOWN: Final = frozenset({2, 18, 19, 20, 21})
 _OTHER_NAME: Final = frozenset({62, 63, 64})
 _PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
@@ -508,7 +508,7 @@ def refused_server(error: ssl.SSLError) -> str:
     code = getattr(error, "verify_code", 0)
     if code == _EXPIRED:
         return "the certificate of the API server has expired; hint: renew it, and check this machine's clock"
-    if code == _NOT_YET:
+    if code == _CERT_NOT_YET_VALID:
         return "the certificate of the API server is not valid yet; hint: check this machine's clock"
     if code in _UNKNOWN:
         return (

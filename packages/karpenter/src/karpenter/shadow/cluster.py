@@ -84,8 +84,8 @@ START_UP: Final = 60.0
 """Seconds that a machine takes until its node joins, as long as none was observed."""
 
 _OBSERVED: Final = 50
-_PERIOD: Final = 5.0
-_BATCH: Final = 0.1
+_ACCOUNTING_SECONDS: Final = 5.0
+_BATCH_SECONDS: Final = 0.1
 """Seconds in which pods are collected that are bound together."""
 
 _KEPT_SLOTS: Final = 300.0
@@ -419,7 +419,7 @@ class ShadowCluster:
         """Bind pods as they come and as nodes become ready, for as long as the shadow runs."""
         while True:
             await self._wake.wait()
-            await self._clock.sleep(_BATCH)
+            await self._clock.sleep(_BATCH_SECONDS)
             self._wake.clear()
             view = self.store.view()
             pending = [pod for pod in view.pods.values() if is_unscheduled(pod)]
@@ -443,7 +443,7 @@ class ShadowCluster:
         real, shadow = _bill(self.real.view(), catalog), _bill(self.store.view(), catalog)
         self.account.integrate(self._clock.now(), real, shadow)
         self._publish()
-        return _PERIOD
+        return _ACCOUNTING_SECONDS
 
     def close(self) -> None:
         """End what waits, and write the sums of this moment."""

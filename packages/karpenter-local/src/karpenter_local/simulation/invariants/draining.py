@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _PODS: Final = "/pods/"
 _CLOCK_SLACK: Final = timedelta(seconds=2)
-_STUCK: Final = timedelta(minutes=1)
+_STUCK_AFTER: Final = timedelta(minutes=1)
 _ATTACHMENTS: Final = "volumeattachments.storage.k8s.io"
 _IN_TIME: Final = 120.0
 """Seconds after its grace period in which a machine is terminated."""
@@ -97,7 +97,9 @@ class DrainInvariant(Invariant):
         now = self.simulated.clock.now()
         for pod in self.mirror.pods_on(node.name):
             ends = pod.metadata.deletion_timestamp
-            stuck = ends is not None and (self.simulated.is_time_wrong or now > ends + _STUCK - _CLOCK_SLACK)
+            stuck = ends is not None and (
+                self.simulated.is_time_wrong or now > ends + _STUCK_AFTER - _CLOCK_SLACK
+            )
             bound = self.history.since("bound", pod.key)
             if is_drained(pod) and not stuck and self.history.is_readable(call.by, bound):
                 self.violated(f"machine {call.subject} ends while pod {pod.key} is on it")
@@ -150,7 +152,7 @@ class FinalizerOrderInvariant(Invariant):
             return
         # What EC2 does not show yet is not there for the operator either; garbage collection finds it.
         launched, shown = self.simulated.hidden(provider_id.rpartition("/")[2])
-        if shown > launched and self.now < shown + _STUCK.total_seconds():
+        if shown > launched and self.now < shown + _STUCK_AFTER.total_seconds():
             return
         if provider_id and any(each.provider_id == provider_id for each in self.simulated.cloud.machines()):
             self.violated(f"{before.kind} {before.name} loses its finalizer, and {provider_id} is there")
@@ -204,7 +206,9 @@ class ProtectionInvariant(Invariant):
         now = self.simulated.clock.now()
         for other in self.mirror.pods_on(pod.spec.node_name):
             ends = other.metadata.deletion_timestamp
-            stuck = ends is not None and (self.simulated.is_time_wrong or now > ends + _STUCK - _CLOCK_SLACK)
+            stuck = ends is not None and (
+                self.simulated.is_time_wrong or now > ends + _STUCK_AFTER - _CLOCK_SLACK
+            )
             known = self.history.is_known(by, "pods", self.history.since("bound", other.key))
             if known and is_drained(other) and not is_critical(other) and not stuck:
                 self.violated(f"critical pod {pod.key} was evicted before pod {other.key}, which is not")

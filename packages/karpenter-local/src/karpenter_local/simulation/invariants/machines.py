@@ -51,10 +51,10 @@ QUIET: Final = 600.0
 """Seconds without a claim coming or going after which a cluster counts as steady."""
 
 _MINUTE: Final = 60.0
-_ORPHANED: Final = 240.0
+_ORPHANED_SECONDS: Final = 240.0
 """Seconds within which an orphan is found: it must be a minute old, and is looked for every two minutes."""
 
-_SETTLING: Final = 5.0
+_SETTLING_SECONDS: Final = 5.0
 """Seconds that EC2 has to show what it has launched."""
 
 _GIVEN_UP: Final = 300.0
@@ -205,7 +205,7 @@ class LimitInvariant(Invariant):
         found = set()
         for provider_id in {each.provider_id for each in machines} - set(last.values()):
             launched, shown = self.simulated.hidden(provider_id.rpartition("/")[2])
-            if shown - launched >= _SETTLING and self.now < shown + _ORPHANED:
+            if shown - launched >= _SETTLING_SECONDS and self.now < shown + _ORPHANED_SECONDS:
                 found.add(provider_id)
         return found
 
@@ -319,7 +319,7 @@ class BelongingInvariant(Invariant):
             if owners[provider_id] or machine.deleting:
                 continue
             alone[provider_id] = since = self._alone.get(provider_id, self.now)
-            most = _MINUTE if machine.claim_uid in waiting else _ORPHANED
+            most = _MINUTE if machine.claim_uid in waiting else _ORPHANED_SECONDS
             if self.now - since > most and self.simulated.calm_for > most + _MINUTE:
                 self.violated(f"machine {provider_id} belongs to no claim for {self.now - since:.0f} s")
         self._alone = alone
@@ -440,7 +440,7 @@ class LaunchedOnceInvariant(Invariant):
         hidden = [
             launched
             for launched, shown in map(self.simulated.hidden, self.simulated.launched)
-            if shown - launched >= _SETTLING
+            if shown - launched >= _SETTLING_SECONDS
         ]
         for number, at in self.simulated.launched.items():
             again = any(at - _GIVEN_UP < launched <= at for launched in hidden)

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.mirror import ObjectWrite
 
 _OVER: Final = frozenset({"Succeeded", "Failed"})
-_UNDER_WAY: Final = 0.1
+_REQUEST_SECONDS: Final = 0.1
 """Seconds that a request is under way."""
 
-PATIENCE: Final = 600.0
+PATIENCE_SECONDS: Final = 600.0
 """Seconds that a pod may wait for a node where nothing goes wrong."""
 
 LAUNCH_PATIENCE_SECONDS: Final = 1800.0
@@ -61,7 +61,7 @@ NOMINATOR: Final = "karpenter-nomination"
 NOMINATED: Final = 30.0
 """Seconds that a pod may stay nominated for a node that is gone."""
 
-_WINDOW: Final = 10.0
+_WINDOW_SECONDS: Final = 10.0
 _MAX_WRITES: Final = 300
 """Writes to one object within the window that nothing sensible needs."""
 
@@ -131,7 +131,7 @@ class WaitingInvariant(Invariant):
             and not is_over_limit(self.simulated, pod)
         }
         self._since = {key: self._since.get(key, self.now) for key in sorted(waiting)}
-        most = LAUNCH_PATIENCE_SECONDS if self.simulated.launches_failed else PATIENCE
+        most = LAUNCH_PATIENCE_SECONDS if self.simulated.launches_failed else PATIENCE_SECONDS
         for key, since in self._since.items():
             waits = min(self.now - since, self.simulated.calm_for)
             if waits > most:
@@ -316,7 +316,7 @@ class WriteRateInvariant(Invariant):
         if request.method == "POST" or self.simulated.is_contested:
             return
         now = self.simulated.clock.monotonic()
-        if now - self._since > _WINDOW:
+        if now - self._since > _WINDOW_SECONDS:
             self._since = now
             self._writes.clear()
         which = f"{request.method} {request.path}"
@@ -346,7 +346,7 @@ class LeaseInvariant(Invariant):
         holder = lease.get("holderIdentity", "")
         if holder != replica:
             self.violated(f"{replica} asks for {what} while {holder or 'no replica'} holds the lease")
-        elif self.now - self.mirror.renewed_at > LEASE_TERMS.duration + _UNDER_WAY:
+        elif self.now - self.mirror.renewed_at > LEASE_TERMS.duration + _REQUEST_SECONDS:
             late = self.now - self.mirror.renewed_at
             self.violated(f"{replica} asks for {what} {late:.0f} s after it renewed the lease")
 

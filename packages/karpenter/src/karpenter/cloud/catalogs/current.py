@@ -26,7 +26,7 @@ Prices: TypeAlias = "tuple[Catalog, Mapping[str, float]]"
 """A catalogue, and the fee of EKS Auto Mode for each instance type."""
 
 _REFRESH_INTERVAL: Final = timedelta(hours=12)
-_AFTER_FAILURE: Final = timedelta(minutes=15)
+_RETRY_INTERVAL: Final = timedelta(minutes=15)
 
 
 class LivePricesFailed(RuntimeError):  # noqa: N818  reads as what happened
@@ -120,7 +120,7 @@ class CurrentCatalog:
                 found = self._answer
                 assert found is not None
                 if isinstance(found, LivePricesFailed):
-                    self._due, self.problem = self._clock() + _AFTER_FAILURE, f"prices are not live: {found}"
+                    self._due, self.problem = self._clock() + _RETRY_INTERVAL, f"prices are not live: {found}"
                 else:
                     self.catalog, self.fees = found
                     self._due, self.is_live, self.problem = self._clock() + _REFRESH_INTERVAL, True, ""

@@ -113,7 +113,7 @@ class NodeClassConditionMetrics:
 
 log = structlog.stdlib.get_logger(__name__)
 
-WAITING: Final = 600.0
+FINALIZER_RETRY_SECONDS: Final = 600.0
 """Seconds after which a deleted class is looked at again, if no event about its claims comes."""
 
 # Most failures are permissions or eventual consistency, which a minute resolves or shows to be lasting:
@@ -217,7 +217,7 @@ class NodeClassController:
                         same_as=(node_class.metadata.uid,),
                     ),
                 ),
-                again=WAITING,
+                again=FINALIZER_RETRY_SECONDS,
             )
         if not self._services.settings.isolated_vpc:  # from there, IAM is not reachable
             await self._services.instance_profiles.delete_all(node_class)
