@@ -14,9 +14,10 @@ import random
 import shutil
 import signal
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -82,7 +83,7 @@ class _Run:
         self._script = duel.script(seed)
         self._folder = BUILD / f"{duel.load}-{duel.provider}-{duel.control_plane}-{seed}"
         self._catalog = catalog_name(duel.provider, REGION)
-        self._begun, self._steps = 0.0, list[float]()
+        self._steps: list[float] = []
 
     def play(self) -> dict[str, Figures]:
         """Return what became of each contender; the curves are written beside the logs."""
@@ -130,10 +131,10 @@ class _Run:
             if done < len(self._script.steps) and at >= done * duel.pace:
                 self._steps.append(time.time())
                 objects = self._script.changes(done)
-                _all_at_once(contenders, lambda each, objects=objects: each.apply(objects))  # type: ignore[misc]
+                _all_at_once([partial(each.apply, objects) for each in contenders])
                 done += 1
             if duel.load == SPOT and at >= (interrupted + 1) * INTERRUPTION:
-                _all_at_once(contenders, lambda each: each.interrupt(fates[each.name]))
+                _all_at_once([partial(each.interrupt, fates[each.name]) for each in contenders])
                 interrupted += 1
             at = time.monotonic() - begun
             seen = {each.name: each.sample(at) for each in contenders}
@@ -167,23 +168,11 @@ class _Run:
         )
 
 
-def _all_at_once(contenders: Sequence[Contender], act: Callable[[Contender], None]) -> None:
-    """Do the same to every contender at the same moment; the first failure is raised."""
-    failures: list[DuelError] = []
-
-    def careful(contender: Contender) -> None:
-        try:
-            act(contender)
-        except DuelError as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=careful, args=(each,)) for each in contenders]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
+def _all_at_once(calls: Sequence[Callable[[], None]]) -> None:
+    """Make all calls at the same moment; the first failure is raised."""
+    with ThreadPoolExecutor(len(calls)) as pool:
+        for made in [pool.submit(call) for call in calls]:
+            made.result()
 
 
 def _prices(catalog: str) -> dict[Offering, float]:
@@ -271,8 +260,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DuelError as error:
         print(f"duel: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("duel: interrupted; clusters and operators have ended", file=sys.stderr)
+        return 130
     notes = (
-        f"means over {len(seeds)} seeds; ratios are those of the means",
+        "figures are means over the seeds; ratios are those of the means",
         "floor: the plan for the pods that exist at every step, with pods moved freely and at once",
         "later decisions: NodeClaims that were not created by the first decision after a change",
     )

@@ -80,7 +80,7 @@ def _panel(
         f'<path d="M{_LEFT} {high}V{low}H{right}" fill="none" stroke="#bbbbbb"/>',
         f'<text x="{_LEFT - 6}" y="{high + 4:.0f}" text-anchor="end" fill="#555555">{most:.4g}</text>',
         f'<text x="{_LEFT - 6}" y="{low + 4:.0f}" text-anchor="end" fill="#555555">0</text>',
-        f'<text x="{right}" y="{low + 15:.0f}" text-anchor="end" fill="#555555">{last / 60:.3g} min</text>',
+        f'<text x="{right}" y="{low + 15:.0f}" text-anchor="end" fill="#555555">{last / 60:.1f} min</text>',
     ]
     for name, curve in curves.items():
         every = -(-len(curve) // _POINTS) or 1
