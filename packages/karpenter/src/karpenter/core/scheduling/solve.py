@@ -61,9 +61,9 @@ def refusals(scheduler: Scheduler, left: Mapping[int, int]) -> tuple[Refusal, ..
         if not count:
             continue
         pod_data = scheduler.pod_data[each.number][-1]
-        reasons = tuple(
-            filter(None, (explain(scheduler, pod_data, template) for template in scheduler.templates))
-        )
+        is_stopped = not scheduler.is_complete and scheduler.stop()  # then there is no time for reasons
+        templates = () if is_stopped else scheduler.templates
+        reasons = tuple(filter(None, (explain(scheduler, pod_data, template) for template in templates)))
         message = _sentence(scheduler, reasons)
         found.extend(Refusal(pod=pod.key, message=message, reasons=reasons) for pod in each.pods[-count:])
     return tuple(found)
@@ -434,7 +434,7 @@ class Because(Mapping[str, str]):
         reached = next(
             number for number, relaxation in enumerate(steps) if relaxation is placement.pod_data.relaxation
         )
-        lost = [relaxation.given_up for relaxation in steps[1 : reached + 1]]
+        lost = [relaxation.given_up for relaxation in steps[: reached + 1] if relaxation.given_up]
         return f"{text}; it gave up {', '.join(lost)}" if lost else text
 
 
