@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from karpenter.api.capacitybuffer import CapacityBuffer
-from karpenter.api.labels import INITIALIZED, INSTANCE_TYPE, NODEPOOL, REGISTERED, TERMINATION_FINALIZER
+from karpenter.api.labels import INITIALIZED, INSTANCE_TYPE, NODEPOOL, REGISTERED, TERMINATION_FINALIZER, ZONE
 from karpenter.api.meta import convert
 from karpenter.api.pod import PodTemplate
 from karpenter.core.effects import Announce, Nominate
@@ -342,6 +342,28 @@ def test_pods_keep_the_places_that_they_were_given() -> None:
 
     both = decide(*cluster, nominations={"default/first": there, "default/second": there})
     assert sorted(both.starting.values()) == ["claim-1"]
+
+
+@pytest.mark.parametrize(
+    ("spread", "nominate", "kept"),
+    [
+        pytest.param("", True, True, id="it is told to kube-scheduler"),
+        pytest.param("", False, False, id="nothing is"),
+        pytest.param("ScheduleAnyway", True, True, id="the pod should be spread"),
+        pytest.param("DoNotSchedule", True, False, id="the pod must be spread"),
+    ],
+)
+def test_a_place_on_a_running_node_is_kept_where_kube_scheduler_is_told(
+    spread: str, nominate: bool, kept: bool
+) -> None:
+    """Otherwise it may put the pod anywhere, and no other pod should wait for that."""
+    rules = [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": spread}] if spread else []
+    existing = node(meta={"labels": {**OURS, ZONE: "zone-a"}}, status=ROOM)
+    found = waiting(**ASKS, topologySpreadConstraints=rules)
+    decision = decide(pool(), existing, complete(), found, nominate=nominate)
+
+    assert decision.places == {"default/waits": "default"}
+    assert decision.memory.nominations == ({"default/waits": Nomination("claim-1", NOW)} if kept else {})
 
 
 def test_a_claim_is_not_created_where_its_pool_is_gone_or_full() -> None:

@@ -30,7 +30,6 @@ AGAIN = 1.0
 
 
 def mirror_of(manifest: Plain, node: str, node_uid: str) -> Plain:
-    """Return the mirror of a static pod on a node."""
     body = deepcopy(manifest)
     meta = body.setdefault("metadata", {})
     digest = hashlib.blake2b(msgspec.json.encode(manifest, order="sorted"), digest_size=16).hexdigest()

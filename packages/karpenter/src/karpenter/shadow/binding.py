@@ -57,7 +57,11 @@ def bind_pods(
 ) -> dict[str, str]:
     """Return the node of every pending pod that fits on one that runs, by the key of the pod."""
     waiting = sorted(pending, key=lambda pod: (-(pod.spec.priority or 0), pod.key))
-    ready = [node for node in state_nodes(view) if _takes_pods(node)]
+    ready = [
+        node
+        for node in state_nodes(view)
+        if node.node is not None and node.is_ready and node.is_initialized and not node.is_deleting
+    ]
     if not waiting or not ready:
         return {}
     daemons = expected_daemons(
@@ -103,10 +107,6 @@ def _worth(pod: Pod, neighbours: Mapping[str, int]) -> tuple[bool, bool, int, in
         -since.timestamp() if since is not None else 0.0,
         pod.key,
     )
-
-
-def _takes_pods(node: StateNode) -> bool:
-    return node.node is not None and node.is_ready and node.is_initialized and not node.is_deleting
 
 
 def _is_simple(pod: Pod) -> bool:
@@ -168,7 +168,6 @@ def _crowded(
     feasible: Sequence[StateNode],
     replicas: Mapping[tuple[str, str], int],
 ) -> list[float]:
-    """Return how crowded each feasible node and its zone are with pods of a controller."""
     zones: Counter[str] = Counter()
     for node in every:
         zones[node.labels.get(ZONE, "")] += replicas.get((controller, node.name), 0)

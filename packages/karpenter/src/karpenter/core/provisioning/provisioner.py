@@ -38,11 +38,11 @@ from karpenter.core.model.catalog import Catalog, Choice, InstanceType, choices
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import parse_resources, render_amount, render_resources
-from karpenter.core.provisioning.interchange import interchange
 from karpenter.core.provisioning.nomination import (
     Nomination,
     current_nominations,
     is_starting,
+    is_told,
     is_unlaunched,
     keep_nominations,
     nomination_of,
@@ -410,8 +410,6 @@ def provision(
     if not pods:
         return decision
     plan = _plan(built, view, policy, solver)
-    if settings.nominate:
-        plan = interchange(plan, cluster.nodes, {pod.key: pod for pod in pods})
     return _planned(decision, built, view, catalog, pods, plan=plan, now=now, settings=settings)
 
 
@@ -506,14 +504,13 @@ def _starting(plan: Plan, view: ClusterView, pods: Mapping[str, Pod]) -> dict[st
 def _kept_places(
     plan: Plan, view: ClusterView, pods: Mapping[str, Pod], now: datetime, *, on_any: bool
 ) -> dict[str, Nomination]:
-    """Return the nominations of pods that were given a place on a node that is starting, or `on_any`."""
+    """Return the nominations of pods placed on nodes that are starting, or `on_any` if they are told."""
     by_name = {node.name: node for node in state_nodes(view)}
     return {
         key: nomination_of(by_name[name], now)
         for name, keys in plan.placed.items()
-        if on_any or is_starting(by_name[name])
         for key in keys
-        if not is_virtual(pods[key])
+        if (is_starting(by_name[name]) or (on_any and is_told(pods[key]))) and not is_virtual(pods[key])
     }
 
 
