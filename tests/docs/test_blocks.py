@@ -58,6 +58,7 @@ FOLLOWED: Final = {
 """Pages that ``make tour`` follows line by line, with kubectl and the AWS CLI."""
 
 ELSEWHERE: Final = (
+    (r"^tools/publish", "tests/shape/test_release.py"),
     (
         r"^(\. |make |git clone|pip install|export |python (app\.py|-m pip)|npx |podman |kubeconform )",
         "not ours",

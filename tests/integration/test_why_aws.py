@@ -111,8 +111,8 @@ def test_a_class_without_subnets_is_named_with_its_condition(config: Path) -> No
     (miss, *_) = found["nodePools"]
     assert miss["nodePool"] == "lost"
     assert (
-        "EC2NodeClass lost is not ready: SubnetsReady: the subnet selector matches no subnet"
-        in miss["message"]
+        "EC2NodeClass lost is not ready: SubnetsReady: no subnet of us-west-2"
+        " has tag karpenter.sh/discovery=elsewhere" in miss["message"]
     )
     assert "put EC2NodeClass lost right, so that NodePool lost is ready" in [
         each["change"] for each in found["changes"]

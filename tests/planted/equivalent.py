@@ -19,6 +19,7 @@ _MARGIN: Final = "prices are compared with a margin for rounding"
 _NOTHING: Final = "what is added then is nothing"
 _ARRAY: Final = "an array and a dictionary have the same counts"
 _PRICE: Final = "scheduling/price/"
+_PROOF: Final = "scheduling/proof/"
 _ONE_BY_ONE: Final = "scheduling/pack/one_by_one.py"
 _AT_ONCE: Final = "pods that are not placed at once are placed one by one, on the same claims"
 _ASKED_AGAIN: Final = "what is not known to be full is asked again, and refuses again"
@@ -93,51 +94,44 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "claim.metadata.deletion_timestamp is not None",
         "(claim.metadata.deletion_timestamp is None)",
     ): (_CHANGES),
-    ("provisioning/provisioner.py", "_holds", "False", "(True)"): (
+    ("provisioning/nomination.py", "_holds", "False", "(True)"): (
         "a claim that is gone, or goes, has no node on which pods are kept"
     ),
-    ("scheduling/build/pods.py", "_Zones._required", "False", "(True)"): (
+    ("scheduling/build/zones.py", "_Zones._required", "False", "(True)"): (
         "what must hold does not depend on preferences"
     ),
     ("scheduling/problem.py", "Cost.optimal", "self.gap <= 1e-6", "(self.gap < 1e-06)"): (_ROUNDING),
-    (
-        "scheduling/solve.py",
-        "_proved",
-        "bound < cost * (1 - TOLERANCE)",
-        "(bound <= cost * (1 - TOLERANCE))",
-    ): (_ROUNDING),
     ("scheduling/solve.py", "_room", "1", "(2)"): ("no pod requests less than nothing"),
     ("disruption/deprovisioning.py", "scale_down", "len(active) <= wanted", "(len(active) < wanted)"): (
         _QUICKER
     ),
-    ("disruption/staticdrift.py", "template_node", "False", "(True)"): ("a proof of the price is not read"),
     (
         "disruption/simulate.py",
         "Simulator._least_on",
         "pod.key in self._cluster.moving",
         "(pod.key not in self._cluster.moving)",
     ): ("nodes without room for any pod are only left out to be quicker"),
-    ("scheduling/encode/nodeclaimtemplate.py", "to_flags", "7", "(8)"): ("a byte too many is cut off again"),
+    ("scheduling/encode/offerings.py", "to_flags", "7", "(8)"): ("a byte too many is cut off again"),
     (
-        "scheduling/encode/nodeclaimtemplate.py",
+        "scheduling/encode/offerings.py",
         "_bits_by_number",
         "count <= _FEW",
         "not count <= _FEW",
     ): (_QUICKER),
     (
-        "scheduling/encode/nodeclaimtemplate.py",
+        "scheduling/encode/offerings.py",
         "_bits_by_number",
         "count <= _FEW",
         "(count < _FEW)",
     ): (_QUICKER),
     (
-        "scheduling/encode/nodeclaimtemplate.py",
+        "scheduling/encode/offerings.py",
         "_LabelValues.__init__",
         "not each.values",
         "(each.values)",
     ): (_QUICKER),
     (
-        "scheduling/encode/nodeclaimtemplate.py",
+        "scheduling/encode/offerings.py",
         "_LabelValues.matching",
         "not requirement.values",
         "(requirement.values)",
@@ -285,13 +279,13 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ("scheduling/pack/scheduler.py", "Scheduler.needs_exact_check", "1", "(2)"): (
         "what is checked exactly before it has to be is checked with the same answer"
     ),
-    ("scheduling/encode/preferences.py", "CompiledRelaxation.counts_version", "0", "(1)"): (_CHANGES),
-    ("scheduling/encode/existingnode.py", "ResourceRatio.__init__", "1", "(2)"): (
+    ("scheduling/pack/poddata.py", "CompiledRelaxation.counts_version", "0", "(1)"): (_CHANGES),
+    ("scheduling/pack/existingnode.py", "ResourceRatio.__init__", "1", "(2)"): (
         "it only keeps nothing from being divided by nothing"
     ),
-    ("scheduling/dynamicresources/allocator.py", "Allocator.fits_node", "1", "(2)"): (_ASKED_AGAIN),
-    ("scheduling/dynamicresources/allocator.py", "Allocator.fits_node", "0", "(1)"): (_ASKED_AGAIN),
-    ("scheduling/dynamicresources/allocator.py", "Allocator.narrowed", "0", "(1)"): (_ASKED_AGAIN),
+    ("scheduling/pack/allocator.py", "Allocator.fits_node", "1", "(2)"): (_ASKED_AGAIN),
+    ("scheduling/pack/allocator.py", "Allocator.fits_node", "0", "(1)"): (_ASKED_AGAIN),
+    ("scheduling/pack/allocator.py", "Allocator.narrowed", "0", "(1)"): (_ASKED_AGAIN),
     ("scheduling/dynamicresources/search.py", "AllocationPath._count", "sign > 0", "(sign >= 0)"): (
         "it is one more or one less"
     ),
@@ -309,7 +303,6 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ("scheduling/pack/nodeclaim.py", "ClaimStates._step", "bits == state.bits", "(bits != state.bits)"): (
         _QUICKER
     ),
-    ("scheduling/solve.py", "_proved", "exact > bound", "(exact >= bound)"): ("two proofs of one bound"),
     (
         "scheduling/solve.py",
         "packed_by_price",
@@ -342,31 +335,28 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "equal.bound > best.bound",
         "(equal.bound >= best.bound)",
     ): ("two proofs of one bound"),
-    (_PRICE + "columns.py", "ColumnProgram.generate", "upper > need", "(upper >= need)"): (_REAL),
-    (_PRICE + "columns.py", "ColumnProgram.generate", "best >= near", "(best > near)"): (_REAL),
-    (_PRICE + "columns.py", "PatternSearch.best", "upper > need", "(upper >= need)"): (_REAL),
+    (_PROOF + "columns.py", "ColumnProgram.generate", "upper > need", "(upper >= need)"): (_REAL),
+    (_PROOF + "columns.py", "ColumnProgram.generate", "best >= near", "(best > near)"): (_REAL),
+    (_PROOF + "columns.py", "PatternSearch.best", "upper > need", "(upper >= need)"): (_REAL),
     (
-        _PRICE + "columns.py",
+        _PROOF + "columns.py",
         "PatternSearch._grown",
         "bound > need[state.bin]",
         "(bound >= need[state.bin])",
     ): (_REAL),
     (
-        _PRICE + "columns.py",
+        _PROOF + "columns.py",
         "replaceable_pairs",
         "price[some][:, None] + price[some] >= price[larger] * _BELOW",
         "(price[some][:, None] + price[some] > price[larger] * _BELOW)",
     ): (_MARGIN),
     (
-        _PRICE + "columns.py",
+        _PROOF + "columns.py",
         "PatternSearch._next",
         "pays > 0",
         "(pays >= 0)",
     ): ("where something lacks and nothing is paid there is no number of pods, from whatever it begins"),
-    (_PRICE + "divided.py", "_divisions", "1", "(2)"): (
-        "so many in the emptiest of all domains are more pods than there are"
-    ),
-    (_PRICE + "columns.py", "PatternSearch._relaxed", "1", "(2)"): (
+    (_PROOF + "columns.py", "PatternSearch._relaxed", "1", "(2)"): (
         "any number below zero says that nothing fills the machine"
     ),
     (
@@ -376,28 +366,16 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "(placement.pod_data.pod_class.devices or placement.bin >= first.nodes.count)",
     ): ("without devices on new nodes the second schedule is the first, and costs as much"),
     (
-        _PRICE + "divided.py",
+        _PROOF + "bound.py",
         "_needing_more",
         "lack[most] > _WORTH_IT * found.values.bound",
         "(lack[most] >= _WORTH_IT * found.values.bound)",
     ): (_REAL),
     (
-        _PRICE + "exact.py",
+        _PROOF + "exact.py",
         "_searched",
         "least >= search.best * CHEAPER",
         "(least > search.best * CHEAPER)",
-    ): (_REAL),
-    (
-        _PRICE + "exact.py",
-        "cheapest_schedule",
-        "hourly_of(again) < cost * CHEAPER",
-        "(hourly_of(again) <= cost * CHEAPER)",
-    ): (_MARGIN),
-    (
-        _PRICE + "exact.py",
-        "cheapest_schedule",
-        "least >= cost * CHEAPER",
-        "(least > cost * CHEAPER)",
     ): (_REAL),
     (
         _PRICE + "linear.py",
@@ -457,7 +435,7 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "table.price < price - _ROUNDING",
         "(table.price <= price - _ROUNDING)",
     ): (_MARGIN),
-    (_PRICE + "columns.py", "PatternSearch._relaxed", "last >= 0", "(last > 0)"): (
+    (_PROOF + "columns.py", "PatternSearch._relaxed", "last >= 0", "(last > 0)"): (
         "an item that fills a machine by itself fills it to the last unit, and is worth as much either way"
     ),
     (_PRICE + "patterns.py", "_filled", "want > 0", "(want >= 0)"): ("unlimited is unlimited"),
@@ -467,54 +445,54 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "not strength or all(counts[key] + many <= UNNOTICED for key, many in planned.items())",
         "(not strength and all((counts[key] + many <= UNNOTICED for key, many in planned.items())))",
     ): ("then every machine is where it is cheapest, and stays there"),
-    (_PRICE + "exact.py", "_opened", "each.bin < machines", "(each.bin <= machines)"): (
-        "the pods of a node are on it by then, and a machine without pods is not opened"
-    ),
     (_PRICE + "patterns.py", "_Packer._levelled", "rest[order] > 0", "(rest[order] >= 0)"): (_NOTHING),
-    (_PRICE + "exact.py", "_sums", "2 * times", "(2 // times)"): (_QUICKER),
+    ("scheduling/price/repack.py", "_sums", "2 * times", "(2 // times)"): (_QUICKER),
     ("disruption/memory.py", "_after_changes", "more > 0", "(more >= 0)"): (
         "NodePools that have as many nodes as before are left out"
     ),
     (
-        _PRICE + "exchange.py",
+        _PROOF + "exchange.py",
         "Exchange.run",
         "total[best] <= _FITS",
         "(total[best] < _FITS)",
     ): (_ROUNDING),
-    (_PRICE + "exchange.py", "Exchange.__init__", "self._cap < count", "(self._cap <= count)"): (_QUICKER),
-    (_PRICE + "fitting.py", "packed_at_random", "after >= -_EQUAL", "(after > -_EQUAL)"): (_ROUNDING),
-    (_PRICE + "fitting.py", "packed_at_random", "3", "(4)"): (
+    (_PROOF + "exchange.py", "Exchange.__init__", "self._cap < count", "(self._cap <= count)"): (_QUICKER),
+    (_PROOF + "fitting.py", "packed_at_random", "after >= -_EQUAL", "(after > -_EQUAL)"): (_ROUNDING),
+    (_PROOF + "fitting.py", "packed_at_random", "3", "(4)"): (
         "of four rules two are the same, and the others are as many orders"
     ),
-    (_PRICE + "fitting.py", "shortfall", "len(alike) > 1", "(len(alike) >= 1)"): (
+    (_PROOF + "fitting.py", "shortfall", "len(alike) > 1", "(len(alike) >= 1)"): (
         "what is one bin is that bin as a whole"
     ),
     (
-        _PRICE + "fitting.py",
+        _PROOF + "fitting.py",
         "shortfall",
         "lacking <= _SHORT * float(worth @ np.array(given.count))",
         "(lacking < _SHORT * float(worth @ np.array(given.count)))",
     ): (_REAL),
-    (_PRICE + "fitting.py", "_Assignment._choice", "0", "(1)"): (
+    (_PROOF + "fitting.py", "_Assignment._choice", "0", "(1)"): (
         "one bin is chosen, and each costs the same"
     ),
     (
-        _PRICE + "exchange.py",
+        _PROOF + "exchange.py",
         "Exchange.__init__",
         "self._cap[:, item] > 0",
         "(self._cap[:, item] >= 0)",
     ): ("a machine that may hold none holds as many as it may"),
-    (_PRICE + "fitting.py", "_Assignment._choice", "1.0 + _EQUAL", "(1.0 - _EQUAL)"): (_LIBRARY),
+    (_PROOF + "fitting.py", "_Assignment._choice", "1.0 + _EQUAL", "(1.0 - _EQUAL)"): (_LIBRARY),
     (
-        _PRICE + "fitting.py",
+        _PROOF + "fitting.py",
         "_Assignment.fill",
         "least / room[resource] - _EQUAL",
         "(least / room[resource] + _EQUAL)",
     ): (_LIBRARY),
-    (_PRICE + "machines.py", "MachineSearch._dive", "share.max() <= _WHOLE", "(share.max() < _WHOLE)"): (
-        _REAL
-    ),
-    (_PRICE + "machines.py", "MachineSearch._dive", "share > _WHOLE", "(share >= _WHOLE)"): (_REAL),
+    (
+        _PROOF + "machines.py",
+        "MachineSearch._dive",
+        "share.max() <= _WHOLE",
+        "(share.max() < _WHOLE)",
+    ): (_REAL),
+    (_PROOF + "machines.py", "MachineSearch._dive", "share > _WHOLE", "(share >= _WHOLE)"): (_REAL),
     (_PRICE + "linear.py", "_extended", "spent > 0", "(spent >= 0)"): (
         "no pod that fits a machine asks for a resource that the machine has nothing of"
     ),

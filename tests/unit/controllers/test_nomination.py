@@ -17,7 +17,7 @@ from karpenter.core.effects import DeleteObject, NominatePod
 from karpenter.core.provisioning.nomination import Nomination
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.kube.errors import KubeError, Status, status_error_of
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from karpenter.telemetry.metrics import Metrics, pods
 from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.controllers.harness import Shell

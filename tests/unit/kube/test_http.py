@@ -23,7 +23,7 @@ from karpenter.kube.http import (
     Trust,
 )
 from karpenter.kube.informer import Informer
-from karpenter.kube.rest import Pairs, Request, Response, Streaming
+from karpenter.kube.transport import Pairs, Request, Response, Streaming
 from tests.unit.kube.certificates import Authority
 from tests.unit.kube.toy import Toy
 from tests.unit.kube.wire import Port, listening, proxying

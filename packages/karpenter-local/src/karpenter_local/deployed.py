@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from karpenter.kube.errors import KubeError, NotFound
-from karpenter.kube.rest import Selection, untyped
+from karpenter.kube.rest import Selection
+from karpenter.kube.targets import untyped
 from karpenter_local.apiserver.verbs.logs import ContainerLog
 
 if TYPE_CHECKING:

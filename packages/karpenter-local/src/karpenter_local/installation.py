@@ -21,7 +21,9 @@ from karpenter.chart.chart import manifests
 from karpenter.chart.tree import Release
 from karpenter.chart.values import values_of
 from karpenter.kube.errors import AlreadyExists, KubeError, NotFound
-from karpenter.kube.rest import MergePatch, Selection, StrategicPatch, Target, untyped
+from karpenter.kube.patches import MergePatch, StrategicPatch
+from karpenter.kube.rest import Selection
+from karpenter.kube.targets import Target, untyped
 from karpenter_local.kubelet import status
 from karpenter_local.kubelet.machine import render_micro
 

@@ -24,7 +24,7 @@ from karpenter.core.provisioning.provisioner import (
     over_limit,
     provision,
 )
-from karpenter.core.scheduling.build.build import SchedulingPolicy
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import view_of
 from karpenter_local.testing.builders import RESERVATION, instance_type

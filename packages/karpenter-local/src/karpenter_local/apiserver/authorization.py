@@ -14,7 +14,7 @@ from karpenter_local.apiserver import access, errors
 from karpenter_local.apiserver.access import ADMIN, AuthorizerAttributes, UserInfo
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Request
+    from karpenter.kube.transport import Request
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.request import RequestInfo
 

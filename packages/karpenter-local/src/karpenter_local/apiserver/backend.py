@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from karpenter.base.clock import Clock
-    from karpenter.kube.rest import Request
+    from karpenter.kube.transport import Request
     from karpenter_local.apiserver.access import UserInfo
     from karpenter_local.apiserver.managed.shapes import Shape
     from karpenter_local.apiserver.request import RequestInfo

@@ -15,7 +15,7 @@ from karpenter.api.meta import InvalidObject
 from karpenter_local.apiserver import duplicates, errors, protobuf
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Request
+    from karpenter.kube.transport import Request
 
 # https://kubernetes.io/docs/reference/using-api/api-concepts/#alternate-representations-of-resources
 JSON = "application/json"

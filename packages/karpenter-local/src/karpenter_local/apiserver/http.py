@@ -20,7 +20,7 @@ from urllib.parse import unquote_plus
 
 from aiohttp import web
 
-from karpenter.kube.rest import Pairs, Request, Response
+from karpenter.kube.transport import Pairs, Request, Response
 from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.authorization import AUTHENTICATED
 from karpenter_local.apiserver.presenting import refuse

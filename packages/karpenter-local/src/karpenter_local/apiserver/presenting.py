@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
-from karpenter.kube.rest import Pairs, Response
+from karpenter.kube.transport import Pairs, Response
 from karpenter_local.apiserver.entry import encode
 
 if TYPE_CHECKING:

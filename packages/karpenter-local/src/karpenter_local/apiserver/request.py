@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.resources import BUILT_IN_GROUPS, APIResource, Registry
 

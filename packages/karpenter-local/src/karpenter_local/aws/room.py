@@ -27,7 +27,8 @@ from karpenter.api.meta import InvalidObject, to_plain
 from karpenter.api.node import Node
 from karpenter.cloud.catalogs.ec2.instancetypes import VM_OVERHEAD
 from karpenter.kube.errors import AlreadyExists, KubeError, NotFound
-from karpenter.kube.rest import MergePatch, untyped
+from karpenter.kube.patches import MergePatch
+from karpenter.kube.targets import untyped
 from karpenter_local.aws.boot.bootconfig import BootConfig, CannotJoin
 from karpenter_local.aws.boot.images import read_user_data, system_of
 from karpenter_local.aws.boot.node import cloud_labels, node_of

@@ -19,7 +19,7 @@ from karpenter_local.controllers.loop import wake
 from karpenter_local.controllers.writer import Writer
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Plain
+    from karpenter.kube.targets import Plain
 
 EVERYTHING = "everything"
 COLLECT_SECONDS = 0.1

@@ -5,7 +5,7 @@ from enum import Enum
 
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from karpenter.core.model.resources import parse_amount
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 
 # https://kubernetes.io/docs/reference/labels-annotations-taints/
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"

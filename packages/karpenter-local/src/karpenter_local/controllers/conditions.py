@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers.plain import render_time
 
 

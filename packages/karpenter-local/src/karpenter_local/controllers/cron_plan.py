@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from karpenter.base.cron import Schedule
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import job_plan, plain
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"

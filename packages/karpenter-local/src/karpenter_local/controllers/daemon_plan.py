@@ -16,7 +16,7 @@ from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.pod import NodeSelector, Pod, Toleration
 from karpenter.core.model.taints import tolerates_taint
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import plain, pods
 from karpenter_local.controllers.history import HASH
 from karpenter_local.scheduler import nodeterms

@@ -6,7 +6,7 @@ Pure: plain objects in, plain objects out.
 
 from collections.abc import Sequence
 
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import plain, templates
 from karpenter_local.controllers.rollout import Replicas, RolloutLimits
 

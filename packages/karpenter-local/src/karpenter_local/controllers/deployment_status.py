@@ -7,7 +7,7 @@ Pure: ``now`` is an argument, and the sets are given as plain objects.
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import conditions, plain
 from karpenter_local.controllers.rollout import RolloutLimits
 

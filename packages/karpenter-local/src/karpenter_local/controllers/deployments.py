@@ -12,7 +12,8 @@ from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
 from karpenter.base.queue import WorkQueue
 from karpenter.kube.errors import AlreadyExists
-from karpenter.kube.rest import MergePatch, Plain
+from karpenter.kube.patches import MergePatch
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import deployment_status, plain, pods, rollout, templates
 from karpenter_local.controllers.deployment_sets import (
     DESIRED,

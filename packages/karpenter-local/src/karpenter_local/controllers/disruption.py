@@ -20,7 +20,7 @@ from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
 from karpenter.base.queue import WorkQueue
 from karpenter.core.model.selectors import parse_selector
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import plain, pods
 from karpenter_local.controllers.informers import BY_NAMESPACE, Informers
 from karpenter_local.controllers.loop import batch_delay, wake

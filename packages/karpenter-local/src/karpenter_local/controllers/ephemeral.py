@@ -5,7 +5,7 @@ import msgspec
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolumeClaim
 from karpenter.base.queue import WorkQueue
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import pods
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.loop import wake

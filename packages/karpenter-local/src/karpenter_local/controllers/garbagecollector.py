@@ -21,7 +21,8 @@ from karpenter.controllers.controller import Controller
 from karpenter.kube.client import Client
 from karpenter.kube.errors import Conflict, KubeError, NotFound
 from karpenter.kube.informer import Informer, InformerDelete, InformerEvent
-from karpenter.kube.rest import MergePatch, Preconditions
+from karpenter.kube.patches import MergePatch
+from karpenter.kube.rest import Preconditions
 from karpenter_local.controllers.discovery import PartialObject, PartialObjects, Served, discover
 from karpenter_local.controllers.garbagecollector_graph import (
     Action,

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import plain, templates
 from karpenter_local.controllers.informers import BY_OWNER, REVISIONS, Informers
 from karpenter_local.controllers.writer import Writer

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from karpenter.api.pod import Pod
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import conditions, job_policy, plain, pods
 
 # https://kubernetes.io/docs/concepts/workloads/controllers/job/

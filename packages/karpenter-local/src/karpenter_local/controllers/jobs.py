@@ -5,7 +5,7 @@ from datetime import timedelta
 from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
 from karpenter.base.queue import WorkQueue
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import conditions, job_plan, plain
 from karpenter_local.controllers.informers import BY_NAMESPACE, BY_OWNER, JOBS, Informers
 from karpenter_local.controllers.job_plan import FINALIZER, JobStep

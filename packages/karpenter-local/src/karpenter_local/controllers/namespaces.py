@@ -12,7 +12,9 @@ from karpenter.api.cluster import Namespace
 from karpenter.base.clock import Clock
 from karpenter.base.queue import WorkQueue
 from karpenter.kube.errors import KubeError, NotFound
-from karpenter.kube.rest import Plain, Request, Selection, untyped
+from karpenter.kube.rest import Selection
+from karpenter.kube.targets import Plain, untyped
+from karpenter.kube.transport import Request
 from karpenter_local.controllers import conditions, plain
 from karpenter_local.controllers.discovery import PartialObjects, Served, discover
 from karpenter_local.controllers.informers import SERVICE_ACCOUNTS, Informers

@@ -15,7 +15,7 @@ import msgspec
 
 from karpenter.api.cluster import Lease
 from karpenter.api.node import Node, NodeCondition, Taint
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers.plain import render_time
 
 # --node-monitor-grace-period and --node-startup-grace-period:

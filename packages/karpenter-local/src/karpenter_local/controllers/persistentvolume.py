@@ -8,7 +8,7 @@ only annotated with its provisioner.
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim
 from karpenter.base.queue import WorkQueue
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import binding, pods
 from karpenter_local.controllers.binding import Next
 from karpenter_local.controllers.informers import BY_CLAIM, Informers

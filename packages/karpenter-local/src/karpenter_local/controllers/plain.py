@@ -13,7 +13,7 @@ from typing import Any
 
 from karpenter.api.meta import LabelSelector, OwnerReference, convert
 from karpenter.core.model.selectors import Selector, parse_selector
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 
 
 def name_of(value: Plain) -> str:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from karpenter.api.pod import Pod, PodCondition
 from karpenter.kube.informer import InformerEvent, InformerUpdate
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import plain
 
 FINISHED = frozenset({"Succeeded", "Failed"})

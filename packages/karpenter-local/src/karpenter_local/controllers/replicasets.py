@@ -18,7 +18,7 @@ from karpenter.base.queue import WorkQueue
 from karpenter.core.model.selectors import Selector
 from karpenter.kube.errors import StatusError
 from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import conditions, plain, pods
 from karpenter_local.controllers.informers import (
     BY_NAMESPACE,

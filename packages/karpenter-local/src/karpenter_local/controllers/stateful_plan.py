@@ -16,7 +16,7 @@ from datetime import datetime
 import msgspec
 
 from karpenter.api.pod import Pod
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import plain, pods
 from karpenter_local.controllers.history import HASH, template_of
 

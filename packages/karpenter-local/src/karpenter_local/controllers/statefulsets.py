@@ -5,7 +5,7 @@ from karpenter.api.storage import PersistentVolumeClaim
 from karpenter.base.clock import Clock
 from karpenter.base.queue import WorkQueue
 from karpenter.kube.errors import AlreadyExists
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import plain, pods, stateful_plan
 from karpenter_local.controllers.history import HASH, ControllerHistory, Revisions
 from karpenter_local.controllers.informers import BY_NAMESPACE, BY_OWNER, STATEFUL_SETS, Informers, unowned

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers.plain import pruned
 
 HASH_LABEL = "pod-template-hash"

@@ -18,8 +18,10 @@ from karpenter.base.ratelimiting import TokenBucket
 from karpenter.kube import rest
 from karpenter.kube.client import Client, Kind
 from karpenter.kube.errors import AlreadyExists, Conflict, NotFound
+from karpenter.kube.patches import MergePatch, Patch, StrategicPatch
 from karpenter.kube.recorder import RecordedEvent, Recorder
-from karpenter.kube.rest import MergePatch, Patch, Plain, Preconditions, StrategicPatch, target_of
+from karpenter.kube.rest import Preconditions
+from karpenter.kube.targets import Plain, target_of
 from karpenter_local.controllers.informers import Informers
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import SPOT
 from karpenter.api.nodepool import NodePool
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 from karpenter_local.aws.commands import Interrupt, ReleaseAmi
 from karpenter_local.aws.room import InstanceTimings
 from karpenter_local.demo.scenes import SCENES, Picture, Scene, cheaper, requirements, settled

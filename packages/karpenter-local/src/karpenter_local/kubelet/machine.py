@@ -9,7 +9,7 @@ from datetime import datetime
 
 from karpenter.api.labels import ZONE
 from karpenter.api.node import Node
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers.plain import render_time
 from karpenter_local.kubelet.settings import KubeletSettings
 

@@ -15,7 +15,7 @@ import structlog
 from karpenter.api.pod import Pod
 from karpenter.kube.errors import KubeError
 from karpenter.kube.informer import InformerDelete, InformerEvent
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.writer import Writer
 from karpenter_local.kubelet.duequeue import DueQueue

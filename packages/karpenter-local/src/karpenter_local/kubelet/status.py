@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from karpenter.api.pod import Container, Pod
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers.plain import render_time
 
 

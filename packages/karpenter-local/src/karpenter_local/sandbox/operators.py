@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from karpenter.base.clock import Clock
     from karpenter.cloud.aws.sdk import AwsApi
-    from karpenter.kube.rest import Request, Response, Streaming, Transport
+    from karpenter.kube.transport import Request, Response, Streaming, Transport
     from karpenter.operator.options import Settings
     from karpenter_local.aws.site import ClusterAccount
     from karpenter_local.sandbox.cloud import SandboxCloud

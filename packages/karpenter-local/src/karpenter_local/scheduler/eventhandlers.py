@@ -26,7 +26,7 @@ from karpenter_local.scheduler.reasons import Filter
 from karpenter_local.scheduler.schedule_one import ALL, NEIGHBOURS, STORAGE, ScheduleOne
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Plain
+    from karpenter.kube.targets import Plain
 
 log = structlog.stdlib.get_logger(__name__)
 

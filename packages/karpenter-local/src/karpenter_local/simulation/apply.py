@@ -19,7 +19,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod, PodTemplate
 from karpenter.api.workloads import DaemonSet, Deployment, Job, StatefulSet
 from karpenter.kube.errors import Conflict, NotFound
-from karpenter.kube.rest import MergePatch, Plain
+from karpenter.kube.patches import MergePatch
 from karpenter_local.simulation.actions import (
     Action,
     AddBuffer,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from karpenter.api.meta import Resource
+    from karpenter.kube.targets import Plain
     from karpenter_local.simulation.mirror import ObjectWrite
 
 NAMESPACE: Final = "default"

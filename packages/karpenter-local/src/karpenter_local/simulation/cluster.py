@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.cloud.aws.sdk import AwsApi
     from karpenter.core.model.catalog import Catalog
-    from karpenter.kube.rest import Transport
+    from karpenter.kube.transport import Transport
     from karpenter_local.aws.site import ClusterAccount
     from karpenter_local.sandbox.operators import Replica
 

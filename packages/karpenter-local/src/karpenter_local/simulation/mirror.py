@@ -21,7 +21,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
-from karpenter.kube.rest import target_of
+from karpenter.kube.targets import target_of
 from karpenter_local.sandbox.operators import LEASE
 from karpenter_local.simulation.network import WRITER
 

@@ -25,7 +25,7 @@ import msgspec
 import structlog
 
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.rest import Request, Response, Streaming, Transport
+from karpenter.kube.transport import Request, Response, Streaming, Transport
 from karpenter_local.sandbox.operators import REPLICA, never
 
 if TYPE_CHECKING:

@@ -66,7 +66,7 @@ from karpenter_local.virtual import run_virtual
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter.kube.rest import Request, Response
+    from karpenter.kube.transport import Request, Response
     from karpenter_local.sandbox.options import CloudOptions
     from karpenter_local.simulation.scenario import Provider, Scenario
 

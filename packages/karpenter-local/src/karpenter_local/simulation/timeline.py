@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import EventDict, WrappedLogger
 
-    from karpenter.kube.rest import Request, Response
+    from karpenter.kube.transport import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.mirror import ObjectWrite
     from karpenter_local.simulation.scenario import Step

@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.api.ec2nodeclass import EC2NodeClass
-from karpenter.api.labels import (
-    DO_NOT_DISRUPT,
-    NODEPOOL,
-    NODEPOOL_HASH,
-    ON_DEMAND,
-)
+from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL, NODEPOOL_HASH, ON_DEMAND
 from karpenter.api.manifests import Document
 from karpenter.api.meta import Condition, convert
 from karpenter.api.nodepool import NodePool
@@ -32,7 +27,7 @@ from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.lifecycle.disruption_conditions import drift_reason
 from karpenter.core.model.nodepool_hash import pool_hash_annotations, with_pool_hash
 from karpenter.core.model.pricing import HOURS_A_MONTH
-from karpenter.core.scheduling.build.build import as_pool
+from karpenter.core.scheduling.build.nodepools import as_pool
 from karpenter.core.state.cluster import ClusterView, NodeClass
 from karpenter.core.state.statenode import StateNode, state_nodes
 from karpenter.doctor.facts import DoctorFacts

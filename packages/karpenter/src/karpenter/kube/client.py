@@ -39,25 +39,10 @@ from karpenter.kube.errors import (
     status_error,
     status_error_of,
 )
-from karpenter.kube.rest import (
-    ANY_STATE,
-    EVERYTHING,
-    UNDECODABLE,
-    Apply,
-    Body,
-    ObjectIdentity,
-    Page,
-    Patch,
-    Plain,
-    Preconditions,
-    Request,
-    Response,
-    Selection,
-    Target,
-    Transport,
-    identify,
-    target_of,
-)
+from karpenter.kube.patches import Apply, Patch
+from karpenter.kube.rest import ANY_STATE, EVERYTHING, Preconditions, Selection
+from karpenter.kube.targets import UNDECODABLE, Body, ObjectIdentity, Page, Plain, Target, identify, target_of
+from karpenter.kube.transport import Request, Response, Transport
 
 T = TypeVar("T")
 log = structlog.stdlib.get_logger(__name__)

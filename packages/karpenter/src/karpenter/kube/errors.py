@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Request, Response
+    from karpenter.kube.transport import Request, Response
 
 
 class Cause(msgspec.Struct, frozen=True):

@@ -26,7 +26,7 @@ from karpenter.api.meta import explain
 from karpenter.base.clock import Clock
 from karpenter.base.files import private
 from karpenter.kube.http import Certificate, bearer
-from karpenter.kube.rest import Pairs
+from karpenter.kube.transport import Pairs
 
 log = structlog.stdlib.get_logger(__name__)
 

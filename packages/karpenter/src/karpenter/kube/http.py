@@ -43,7 +43,7 @@ from karpenter import __version__
 from karpenter.base.clock import Clock
 from karpenter.base.files import read_bounded
 from karpenter.kube.errors import Status, Unreachable
-from karpenter.kube.rest import Pairs, Request, Response, Streaming
+from karpenter.kube.transport import Pairs, Request, Response, Streaming
 
 log = structlog.stdlib.get_logger(__name__)
 

@@ -46,7 +46,8 @@ from karpenter.kube.client import (
     retry_after_of,
 )
 from karpenter.kube.errors import Gone, KubeError, UndecodableResponse
-from karpenter.kube.rest import EVERYTHING, ObjectIdentity, Selection, Target, target_of
+from karpenter.kube.rest import EVERYTHING, Selection
+from karpenter.kube.targets import ObjectIdentity, Target, target_of
 
 T = TypeVar("T")
 

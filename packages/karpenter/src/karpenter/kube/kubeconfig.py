@@ -41,7 +41,7 @@ from karpenter.kube.http import (
     make_context,
     proxy_for,
 )
-from karpenter.kube.rest import Pairs
+from karpenter.kube.transport import Pairs
 
 log = structlog.stdlib.get_logger(__name__)
 

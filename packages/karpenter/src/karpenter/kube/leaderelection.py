@@ -35,7 +35,7 @@ from karpenter.base.clock import Clock
 from karpenter.base.ratelimiting import Fence
 from karpenter.kube.client import Client
 from karpenter.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 
 log = structlog.stdlib.get_logger(__name__)
 Work = Callable[[], Coroutine[Any, Any, None]]

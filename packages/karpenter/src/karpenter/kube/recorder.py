@@ -25,7 +25,7 @@ from karpenter.base.clock import Clock
 from karpenter.base.ratelimiting import TokenBucket
 from karpenter.kube.client import Client
 from karpenter.kube.errors import KubeError, NotFound
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 
 log = structlog.stdlib.get_logger(__name__)
 

@@ -74,7 +74,7 @@ def bind_pods(
         for node in ready
     }
     found: dict[str, str] = {}
-    replicas = _replicas(ready, {controller_of(pod) for pod in waiting})
+    replicas = _replicas(ready, {controller_uid(pod) for pod in waiting})
     for pod in waiting:
         if not _is_simple(pod):
             continue
@@ -82,7 +82,7 @@ def bind_pods(
         if name:
             found[pod.key] = name
             free[name] = subtract(free[name], pod_requests(pod))
-            replicas[controller_of(pod), name] += 1
+            replicas[controller_uid(pod), name] += 1
     others = [pod for pod in waiting if not _is_simple(pod)]
     return found | (_solved(view, ready, others, found, now=now, settings=settings) if others else {})
 
@@ -118,13 +118,13 @@ def _is_simple(pod: Pod) -> bool:
     )
 
 
-def controller_of(pod: Pod) -> str:
+def controller_uid(pod: Pod) -> str:
     """Return the uid of the controller of a pod; empty if it has none."""
     return next((each.uid for each in pod.metadata.owner_references if each.controller), "")
 
 
 def _replicas(nodes: Iterable[StateNode], controllers: AbstractSet[str]) -> Counter[tuple[str, str]]:
-    found = ((controller_of(pod), node.name) for node in nodes for pod in node.pods)
+    found = ((controller_uid(pod), node.name) for node in nodes for pod in node.pods)
     return Counter(each for each in found if each[0] in controllers)
 
 
@@ -145,7 +145,7 @@ def _best(
     for at, score in enumerate(_reversed(discouraged)):
         totals[at] += _TAINT_WEIGHT * score
     # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/#internal-default-constraints
-    if controller := controller_of(pod):
+    if controller := controller_uid(pod):
         crowded = _crowded(controller, every, feasible, replicas)
         for at, score in enumerate(_reversed(crowded, least=min(crowded))):
             totals[at] += _SPREAD_WEIGHT * score

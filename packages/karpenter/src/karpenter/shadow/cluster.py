@@ -65,7 +65,7 @@ from karpenter.core.state.pod import (
 )
 from karpenter.core.state.statenode import StateNode, state_nodes
 from karpenter.shadow.account import ShadowAccount, ShadowAction, ShadowStarted, Side
-from karpenter.shadow.binding import bind_pods, controller_of, least_wanted
+from karpenter.shadow.binding import bind_pods, controller_uid, least_wanted
 from karpenter.shadow.perform import SCHEME, ShadowCloud, delete, node_of
 from karpenter.telemetry.metrics import Metrics, savings
 
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import CloudProvider, Machine
-    from karpenter.controllers.controller import PoolCatalogs
+    from karpenter.controllers.catalogs import PoolCatalogs
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.provisioning.provisioner import ProvisioningSettings
 
@@ -260,7 +260,7 @@ class ShadowCluster:
     def _evicted_in_reality(self, pod: Pod) -> None:
         if not is_owned_by_daemonset(pod) and not is_owned_by_node(pod):
             self.account.evicted("real")
-        place, owner = self._bound.get(pod.key), controller_of(pod)
+        place, owner = self._bound.get(pod.key), controller_uid(pod)
         if place is not None and owner:
             until = self._clock.monotonic() + _KEPT_SLOT_SECONDS
             self._slots.setdefault(owner, []).append(_Slot(place, until))
@@ -268,7 +268,7 @@ class ShadowCluster:
         self._forget(pod.key)
 
     def _slot_of(self, pod: Pod) -> _Place | None:
-        slots = self._slots.get(controller_of(pod), [])
+        slots = self._slots.get(controller_uid(pod), [])
         while slots:
             slot = slots.pop(0)
             node = self.store.node(slot.place.node)

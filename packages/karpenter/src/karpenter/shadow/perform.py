@@ -38,8 +38,9 @@ from karpenter.core.model.resources import parse_resources, render_resources
 from karpenter.core.state.cluster import ClusterState, ObjectDeleted, ObjectUpdated
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.kube.errors import Cause, Status, StatusDetails, status_error_of
-from karpenter.kube.rest import EVERYTHING, Page, Preconditions, Selection
+from karpenter.kube.rest import EVERYTHING, Preconditions, Selection
 from karpenter.kube.rest import evict as request_eviction
+from karpenter.kube.targets import Page
 from karpenter.telemetry.metrics import claims
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter.kube.rest import Request, Response
+from karpenter.kube.transport import Request, Response
 from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.negotiation import clauses
 from karpenter_local.apiserver.openapi.paths import paths_of

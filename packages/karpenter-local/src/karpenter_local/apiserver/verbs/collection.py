@@ -9,7 +9,7 @@ from karpenter_local.apiserver.verbs.deleting import read_options, remove
 from karpenter_local.apiserver.verbs.selecting import current, selector
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Response
+    from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.request import RequestInfo
     from karpenter_local.apiserver.views import ResponseView

@@ -26,7 +26,7 @@ from karpenter_local.apiserver.schema.types import built_in_types
 from karpenter_local.apiserver.writing import draft
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Response
+    from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.request import RequestInfo
     from karpenter_local.apiserver.resources import APIResource

@@ -17,7 +17,7 @@ from karpenter_local.apiserver.selectors import from_object
 from karpenter_local.apiserver.verbs.deleting import options_from, remove
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Response
+    from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Entry, Object
     from karpenter_local.apiserver.request import RequestInfo

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.kube.rest import Response
+from karpenter.kube.transport import Response
 from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.verbs.refusing import refusal
 

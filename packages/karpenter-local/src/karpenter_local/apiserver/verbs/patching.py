@@ -13,7 +13,7 @@ from karpenter_local.apiserver.verbs import applying
 from karpenter_local.apiserver.writing import WriteOptions, update
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Response
+    from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.request import RequestInfo
     from karpenter_local.apiserver.resources import APIResource

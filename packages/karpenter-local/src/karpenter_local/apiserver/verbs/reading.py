@@ -14,7 +14,7 @@ from karpenter_local.apiserver.presenting import reply_raw
 from karpenter_local.apiserver.verbs.selecting import at, current, matching, parse_revision, selector
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Response
+    from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Entry
     from karpenter_local.apiserver.request import RequestInfo

@@ -10,7 +10,7 @@ from karpenter_local.apiserver.tokens import ISSUER
 from karpenter_local.apiserver.verbs.binding import bind
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Response
+    from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.request import RequestInfo

@@ -19,7 +19,7 @@ from karpenter_local.apiserver.verbs.patching import change, languages, read_pat
 from karpenter_local.apiserver.writing import WriteOptions, update
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Response
+    from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Entry, Object
     from karpenter_local.apiserver.request import RequestInfo

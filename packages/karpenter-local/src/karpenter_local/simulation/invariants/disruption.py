@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from karpenter.api.node import Node
     from karpenter.api.nodepool import Budget, NodePool
     from karpenter.api.pod import Pod
-    from karpenter.kube.rest import Request, Response
+    from karpenter.kube.transport import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.mirror import ObjectWrite
 

@@ -34,7 +34,7 @@ from karpenter_local.simulation.invariants.invariant import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter.kube.rest import Request, Response
+    from karpenter.kube.transport import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.mirror import ObjectWrite
 

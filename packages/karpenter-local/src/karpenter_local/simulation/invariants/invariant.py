@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.pod import Pod, Toleration
     from karpenter.base.clock import Clock
-    from karpenter.kube.rest import Request, Response
+    from karpenter.kube.transport import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.mirror import ObjectWrite
 

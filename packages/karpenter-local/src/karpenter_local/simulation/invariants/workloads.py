@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.kube.rest import Request, Response
+    from karpenter.kube.transport import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.mirror import ObjectWrite
 

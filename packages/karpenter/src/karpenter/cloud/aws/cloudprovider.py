@@ -48,7 +48,7 @@ from karpenter.cloud.errors import (
     MachineNotFound,
     NodeClassNotReady,
 )
-from karpenter.core.scheduling.build.build import apply_overlays, parse_overlays, without_conflicts
+from karpenter.core.model.overlays import apply_overlays, parse_overlays, without_conflicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

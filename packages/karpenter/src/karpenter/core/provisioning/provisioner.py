@@ -37,11 +37,7 @@ from karpenter.core.events import failed_scheduling, no_compatible_types, nomina
 from karpenter.core.model.catalog import Catalog, Choice, InstanceType, choices
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.model.resources import (
-    parse_resources,
-    render_amount,
-    render_resources,
-)
+from karpenter.core.model.resources import parse_resources, render_amount, render_resources
 from karpenter.core.provisioning.interchange import interchange
 from karpenter.core.provisioning.nomination import (
     Nomination,
@@ -51,15 +47,12 @@ from karpenter.core.provisioning.nomination import (
     keep_nominations,
     nomination_of,
 )
-from karpenter.core.scheduling.build.build import (
-    BuiltProblem,
-    PoolReadiness,
-    SchedulingPolicy,
-    assemble,
-    pool_usage,
-)
-from karpenter.core.scheduling.build.pods import deleting_node_pods, pods_by_zone
+from karpenter.core.scheduling.build.build import BuiltProblem, assemble
+from karpenter.core.scheduling.build.nodepools import PoolReadiness, pool_usage
+from karpenter.core.scheduling.build.pods import deleting_node_pods
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.build.virtualpods import buffer_problem, is_virtual, virtual_pods
+from karpenter.core.scheduling.build.zones import pods_by_zone
 from karpenter.core.scheduling.encode.preferences import relaxations
 from karpenter.core.scheduling.problem import NewNode, Options, Plan, Pool, Problem, Refusal
 from karpenter.core.scheduling.purchases import (

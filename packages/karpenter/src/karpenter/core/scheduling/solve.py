@@ -26,8 +26,8 @@ from karpenter.core.model.resources import CPU, human_amount, render_amount
 from karpenter.core.model.taints import first_untolerated
 from karpenter.core.scheduling.decode import DecodedPlan
 from karpenter.core.scheduling.encode.encode import EncodedProblem
-from karpenter.core.scheduling.encode.preferences import PodData, host_limit
 from karpenter.core.scheduling.pack import greedy
+from karpenter.core.scheduling.pack.poddata import PodData, host_limit
 from karpenter.core.scheduling.pack.reservationmanager import distinct_values, violates_min_values
 from karpenter.core.scheduling.pack.scheduler import PodPlacement, Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyGroup, TopologyType
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from karpenter.api.node import Taint
     from karpenter.core.model.requirement import Requirement
     from karpenter.core.model.requirements import Incompatible
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, PoolOfferingTable, Template
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+    from karpenter.core.scheduling.encode.offerings import Bits, PoolOfferingTable
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
 
 _SHOWN_DOMAINS: Final = 25

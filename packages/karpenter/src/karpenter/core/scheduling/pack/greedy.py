@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from karpenter.core.scheduling.encode.encode import PodClass
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-    from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
+    from karpenter.core.scheduling.pack.poddata import PodData
     from karpenter.core.scheduling.pack.scheduler import Scheduler
 
 

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Amounts, Bits, Template
-    from karpenter.core.scheduling.encode.preferences import CompiledRelaxation
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+    from karpenter.core.scheduling.encode.offerings import Amounts, Bits
+    from karpenter.core.scheduling.pack.poddata import CompiledRelaxation
     from karpenter.core.scheduling.pack.topology import TopologyDemand
 
 _MAX_COMBINATIONS: Final = 64

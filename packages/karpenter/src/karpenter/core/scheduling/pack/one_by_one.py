@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
+    from karpenter.core.scheduling.pack.poddata import PodData
     from karpenter.core.scheduling.pack.topology import TopologyDemand
 
 _TAKEN: Final = int(np.iinfo(np.int64).max)

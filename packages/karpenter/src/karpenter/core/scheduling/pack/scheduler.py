@@ -27,15 +27,11 @@ import msgspec
 import numpy as np
 
 from karpenter.core.model.hostportusage import HostPort, first_conflict
-from karpenter.core.scheduling.dynamicresources.allocator import Allocator
-from karpenter.core.scheduling.encode.existingnode import (
-    NodeGroups,
-    Nodes,
-    ResourceRatio,
-    relevant_label_keys,
-)
-from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, Template, amounts_of
+from karpenter.core.scheduling.encode.offerings import Bits, amounts_of
+from karpenter.core.scheduling.pack.allocator import Allocator
+from karpenter.core.scheduling.pack.existingnode import NodeGroups, Nodes, ResourceRatio, relevant_label_keys
 from karpenter.core.scheduling.pack.nodeclaim import ClaimState, ClaimStates, Narrowings, pool_limits
+from karpenter.core.scheduling.pack.poddata import compile_pod_data
 from karpenter.core.scheduling.pack.reservationmanager import (
     ReservationManager,
     cheapest_types,
@@ -43,7 +39,8 @@ from karpenter.core.scheduling.pack.reservationmanager import (
     fitting_offerings,
     violates_min_values,
 )
-from karpenter.core.scheduling.pack.topologygroup import TopologyCounts, TopologyGroup
+from karpenter.core.scheduling.pack.topology import Topology
+from karpenter.core.scheduling.pack.topologycounts import TopologyCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,7 +48,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.core.scheduling.encode.encode import EncodedProblem
-    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+    from karpenter.core.scheduling.pack.poddata import PodData
+    from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
 
 CLAIM_BITS: Final = 32
 """The bits of an entry of a queue that hold the number of the claim; the pods of the claim are above them."""
@@ -294,8 +293,8 @@ class Scheduler:
         self.problem = problem
         self.encoded = encoded
         self.templates: Sequence[Template] = encoded.templates
-        self.topology = encoded.fresh_topology()
-        self.pod_data = encoded.pod_data(self.topology)
+        self.topology = Topology(problem, encoded.templates)
+        self.pod_data = compile_pod_data(encoded.classes, self.topology)
         every = {
             id(pod_data.compiled): pod_data.compiled
             for by_relaxation in self.pod_data.values()

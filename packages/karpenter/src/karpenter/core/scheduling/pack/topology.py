@@ -3,7 +3,7 @@ Topology: the groups of one run that spread and affinity count, and which of the
 
 Every group that any pod of the run names is set up before the first pod is placed, with the bound pods
 counted in. Placing a pod then counts it in every group that selects it
-(:class:`.topologygroup.TopologyCounts`), so that later pods see it. Required anti-affinity works in both
+(:class:`.topologycounts.TopologyCounts`), so that later pods see it. Required anti-affinity works in both
 directions: an inverse group counts the pods that have the term and limits the pods that the term selects,
 as kube-scheduler does (https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/).
 """
