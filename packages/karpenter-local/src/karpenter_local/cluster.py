@@ -101,7 +101,7 @@ class LocalCluster:
 
     async def __aenter__(self) -> Self:
         if self._http:
-            # Listen on a port; a durable cluster keeps its address, token and certificates, too
+            # Listen on a port; a durable cluster keeps its address, token and certificates, too.
             if self._home is None:
                 self.front = SecureServer(self.server)
                 await self.front.start(self._port)

@@ -23,7 +23,7 @@ YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 ACCEPTED = (JSON, YAML, PROTOBUF)
 
-_EXCERPT = 64
+_EXCERPT_LENGTH = 64
 # The words in which Go's decoder refuses a body; clients of tests compare them:
 # https://pkg.go.dev/encoding/json#UnmarshalTypeError
 _TYPE_META = (
@@ -136,5 +136,5 @@ def _shown(raw: bytes) -> str:
     try:
         text = raw.decode()
     except UnicodeDecodeError:
-        return raw[:_EXCERPT].hex()
-    return text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]} ..."
+        return raw[:_EXCERPT_LENGTH].hex()
+    return text if len(text) <= _EXCERPT_LENGTH else f"{text[:_EXCERPT_LENGTH]} ..."

@@ -150,7 +150,7 @@ class FileJournal:
             self._log_bytes += len(data)
             self._durable = target
         if self._log_bytes > self._limit and (self._snapshot is None or self._snapshot.done()):
-            # Begin a new log, and write everything there is to a snapshot meanwhile
+            # Begin a new log, and write everything there is to a snapshot meanwhile.
             assert self._store is not None
             assert self._log is not None
             self._log.close()

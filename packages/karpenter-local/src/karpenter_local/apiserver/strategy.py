@@ -87,7 +87,7 @@ class Strategy:
             value["status"] = status
         value["metadata"] = {**old["metadata"], "managedFields": given.get("managedFields", [])}
         for key in ("labels", "annotations", "finalizers", "ownerReferences"):
-            # Take over what a status write may change in metadata
+            # Take over what a status write may change in metadata.
             target = value["metadata"]
             if key in given:
                 target[key] = given[key]

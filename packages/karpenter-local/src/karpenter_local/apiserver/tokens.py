@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#service-account-issuer-discovery
 ISSUER: Final = "https://kubernetes.default.svc"
 DEFAULT_SECONDS: Final = 3600
-SHORTEST: Final = 600
+SHORTEST_SECONDS: Final = 600
 """Seconds that a token is good for at least, if it is to be had at all."""
 
 

@@ -32,7 +32,7 @@ CLUSTER_ZONES: Final = 3
 ADMINISTRATOR: Final = "admin"
 """The user of IAM that the keys of an account belong to."""
 
-REMEMBERED: Final = 50_000
+MAX_REMEMBERED_CALLS: Final = 50_000
 """Requests that are remembered: all of a test, and the last of an AWS that runs for days."""
 
 
@@ -148,7 +148,7 @@ class Account:
         self.ailments: dict[str, InstanceImpairment] = {}
         """What is wrong with instances, by their ids."""
 
-        self._calls: deque[RecordedCall] = deque(maxlen=REMEMBERED)
+        self._calls: deque[RecordedCall] = deque(maxlen=MAX_REMEMBERED_CALLS)
         self._empty: dict[OfferingPattern, CapacityError] = {}
         self._limits: dict[OfferingPattern, int] = {}
         self._listeners: list[Callable[[AccountEvent], None]] = []

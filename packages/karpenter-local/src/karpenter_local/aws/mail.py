@@ -18,7 +18,7 @@ from karpenter_local.aws.events import MessageSent
 EC2: Final = "aws.ec2"
 HEALTH: Final = "aws.health"
 
-_TWICE: Final = 0.5
+_TWICE_SHARE: Final = 0.5
 _DELAY_SECONDS: Final = (0, 0, 1, 5, 30)
 """Seconds by which mail is late where the post is bad, so that it comes in another order."""
 
@@ -85,7 +85,7 @@ def deliver(account: Account, queue: str, body: str) -> None:
 
 def _deliver(account: Account, queue: str, body: str) -> None:
     first = _send(account, queue, body)
-    if account.post is not None and account.post.random() < _TWICE:
+    if account.post is not None and account.post.random() < _TWICE_SHARE:
         _send(account, queue, body).id = first.id  # SQS may hand out the same message twice
 
 

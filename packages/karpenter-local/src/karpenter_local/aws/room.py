@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-RETRY = 1.0
-UNAUTHORIZED_RETRY = 10.0
+RETRY_SECONDS = 1.0
+UNAUTHORIZED_RETRY_SECONDS = 10.0
 _POLL_SECONDS = 0.1
 _CONFIG_MAPS = untyped("v1", "configmaps", kind="ConfigMap", namespaced=True)
 _SCHEME = "aws:///"
@@ -237,7 +237,7 @@ class InstanceOperator:
                 self._write(hardware.id, why)
                 log.warning("machine.did_not_join", instance=hardware.id, because=why)
                 complained = True
-            await self._clock.sleep(UNAUTHORIZED_RETRY)
+            await self._clock.sleep(UNAUTHORIZED_RETRY_SECONDS)
 
     async def _is_mapped(self, role: str) -> bool:
         """Say whether the ConfigMap aws-auth lets machines with a role in."""
@@ -258,10 +258,10 @@ class InstanceOperator:
                 await self._client.create(Node, node)
             except AlreadyExists:
                 # The address of a machine that is gone may be given away before its Node is deleted.
-                await self._clock.sleep(RETRY)
+                await self._clock.sleep(RETRY_SECONDS)
             except KubeError as error:
                 log.warning("machine.not_registered", instance=hardware.id, error=str(error))
-                await self._clock.sleep(RETRY)
+                await self._clock.sleep(RETRY_SECONDS)
             else:
                 self._write(hardware.id, f"kubelet: registered as {hardware.name}")
                 log.info("machine.joined", instance=hardware.id, node=hardware.name)
@@ -286,7 +286,7 @@ class InstanceOperator:
                 return
             except KubeError as error:
                 log.debug("node.not_initialized", node=hardware.name, error=str(error))
-                await self._clock.sleep(RETRY)
+                await self._clock.sleep(RETRY_SECONDS)
             else:
                 return
 
@@ -336,7 +336,7 @@ class InstanceOperator:
                 return
             except KubeError as error:
                 log.warning("node.not_deleted", node=name, error=str(error))
-                await self._clock.sleep(RETRY)
+                await self._clock.sleep(RETRY_SECONDS)
             else:
                 return
 

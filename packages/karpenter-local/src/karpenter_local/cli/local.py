@@ -51,14 +51,14 @@ if TYPE_CHECKING:
 START_WITHIN = {"embedded": 30.0, "real": 180.0}
 """Seconds that a cluster in the background has to be there."""
 
-AWS_WITHIN = 90.0
+AWS_START_SECONDS = 90.0
 """Seconds that it has in addition where an AWS comes with it, all of whose offerings are looked at."""
 
 EXAMPLE_CLUSTER = "blue"
 """The cluster that the manifests in examples/aws, and the pages that apply them, are for."""
 
 _LEASE_SECONDS = 15.0
-_ANSWERS_WITHIN = 10.0
+_ANSWER_SECONDS = 10.0
 _LINES_OF_LOG = 5
 _MAX_NODES_PER_GROUP = 100
 _OLDEST_MINOR = 25
@@ -241,7 +241,7 @@ def up(
             options.append("--tagged" if tagged else "--untagged")
         if data_dir is not None:
             options += ["--data-dir", str(data_dir)]
-        within = START_WITHIN[control_plane] + (AWS_WITHIN if aws_options is not None else 0.0)
+        within = START_WITHIN[control_plane] + (AWS_START_SECONDS if aws_options is not None else 0.0)
         _print_export(_start_in_background(options, notice, within=within))
 
 
@@ -302,7 +302,7 @@ async def _leader(facts: ClusterFacts) -> str:
     since = SystemClock().now() - timedelta(seconds=_LEASE_SECONDS)
     try:
         async with (
-            asyncio.timeout(_ANSWERS_WITHIN),
+            asyncio.timeout(_ANSWER_SECONDS),
             cluster_api(kubeconfig=facts.kubeconfig, context="") as api,
         ):
             for lease in await api.every("coordination.k8s.io/v1", "Lease"):

@@ -114,7 +114,7 @@ def restock(**offerings: str) -> None:
 @click.option(
     "--notice",
     type=click.FloatRange(min=0),
-    default=commands.NOTICE,
+    default=commands.NOTICE_SECONDS,
     show_default=True,
     metavar="SECONDS",
     help="How long it still runs.",

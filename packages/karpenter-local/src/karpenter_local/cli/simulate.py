@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.run import RunResult
     from karpenter_local.simulation.scenario import Provider, Scenario
 
-_LIVE: Final = 0.1
-_PIPED: Final = 5.0
+_LIVE_SECONDS: Final = 0.1
+_PIPED_SECONDS: Final = 5.0
 """Seconds between two lines of progress, on a terminal and elsewhere."""
 
 _BAR_WIDTH: Final = 20
@@ -249,7 +249,7 @@ class RunProgress:
         self._tries = 0
         self._began = self._shown = self._ends = time.monotonic()
         self._live = sys.stderr.isatty()
-        self._every = _LIVE if self._live else _PIPED
+        self._every = _LIVE_SECONDS if self._live else _PIPED_SECONDS
         self._lock = threading.Lock()
         self._left = threading.Event()
         self._shower = threading.Thread(target=self._show_on, daemon=True)

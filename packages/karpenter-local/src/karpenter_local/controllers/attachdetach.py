@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from karpenter.kube.targets import Plain
 
 EVERYTHING = "everything"
-SOON = 0.1
+COLLECT_SECONDS = 0.1
 """Seconds for which changes are collected before everything is looked at."""
 
 _SHARED = frozenset({"ReadWriteMany", "ReadOnlyMany"})
@@ -60,7 +60,7 @@ class AttachController:
         """Look at everything soon after a pod with volumes, a volume or an attachment changes."""
 
         def soon(_: str) -> float:
-            return SOON
+            return COLLECT_SECONDS
 
         wake(
             self._pods,

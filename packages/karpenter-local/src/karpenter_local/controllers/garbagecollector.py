@@ -39,10 +39,10 @@ log = structlog.stdlib.get_logger(__name__)
 
 DISCOVERY_SECONDS = 600.0
 """Seconds between two looks at what is served, if no definition changes in between."""
-SETTLE = 0.2
+SETTLE_SECONDS = 0.2
 """Seconds that a changed definition is given to be served."""
 WORKERS = 4
-REMEMBERED = 4096
+MAX_REMEMBERED_OWNERS = 4096
 """Owners known to be gone, so that the server is not asked about each of their dependents."""
 IGNORED = frozenset({"Event"})
 
@@ -86,7 +86,7 @@ class Collector:
                 await self._redefined.wait()
         except TimeoutError:
             return
-        await self._clock.sleep(SETTLE)
+        await self._clock.sleep(SETTLE_SECONDS)
 
     async def _look(self) -> None:
         """Follow the kinds that came, and forget those that went."""
@@ -164,7 +164,7 @@ class Collector:
 
     def _note_absent(self, uid: str) -> None:
         self._absent[uid] = None
-        if len(self._absent) > REMEMBERED:
+        if len(self._absent) > MAX_REMEMBERED_OWNERS:
             self._absent.popitem(last=False)
 
     async def _perform(self, action: Action) -> None:

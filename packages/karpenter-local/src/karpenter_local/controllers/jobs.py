@@ -41,7 +41,7 @@ class JobController:
         """Count, decide, start or stop pods, write the status."""
         job = self._jobs.store.get(key)
         if job is None:
-            # Let go of the pods of a job that is gone, so that they can go too
+            # Let go of the pods of a job that is gone, so that they can go too.
             left = [
                 pod
                 for pod in self._pods.store.find(BY_NAMESPACE, key.partition("/")[0])

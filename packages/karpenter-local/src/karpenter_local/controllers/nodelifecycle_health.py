@@ -20,9 +20,9 @@ from karpenter_local.controllers.plain import render_time
 
 # --node-monitor-grace-period and --node-startup-grace-period:
 # https://kubernetes.io/docs/reference/command-line-tools-reference/kube-controller-manager/
-GRACE = 40.0
+GRACE_SECONDS = 40.0
 """Seconds of silence after which a node is not heard of."""
-STARTUP_GRACE = 60.0
+STARTUP_GRACE_SECONDS = 60.0
 """Seconds that a new node has to say something at all."""
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -68,11 +68,11 @@ def update_health(
 
 def is_silent(node: Node, lease: Lease | None, heard: NodeHealthData, now: datetime) -> bool:
     """Say whether the node has not been heard of for too long."""
-    grace = GRACE
+    grace = GRACE_SECONDS
     if lease is not None:
         grace = max(grace, float(lease.spec.lease_duration_seconds or 0))
     if ready_condition(node) is None:
-        grace = max(grace, STARTUP_GRACE)
+        grace = max(grace, STARTUP_GRACE_SECONDS)
     return now > heard.at + timedelta(seconds=grace)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from karpenter_local.sandbox.sandbox import Sandbox
 
-TICK: Final = 0.25
+TICK_SECONDS: Final = 0.25
 """Seconds between two looks at the cluster."""
 
 APP: Final = "inflate"
@@ -164,7 +164,7 @@ SCENES = (
 
 
 async def perform(
-    sandbox: Sandbox, scenes: Iterable[Scene] = SCENES, *, tick: float = TICK
+    sandbox: Sandbox, scenes: Iterable[Scene] = SCENES, *, tick: float = TICK_SECONDS
 ) -> AsyncIterator[tuple[Scene, Picture] | SceneResult]:
     """Play every scene; yield a picture per tick, and how each scene ended."""
     start = sandbox.clock.monotonic()

@@ -85,7 +85,7 @@ async def _create(sandbox: Sandbox) -> None:
         )
     for name in sorted({each.namespace for each in WORKLOADS}):
         await sandbox.client.create(Namespace, {"metadata": {"name": name}})
-    # Create a DaemonSet, which every machine has a pod of
+    # Create a DaemonSet, which every machine has a pod of.
     labels = {"app": "agent", "team": "platform"}
     containers = [{"name": "app", "image": "pause", "resources": _AGENT}]
     template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-AT_ONCE = 64
+MAX_CONCURRENT_STEPS = 64
 """Steps under way at a time."""
 
 
@@ -53,8 +53,8 @@ class DueQueue(Generic[K]):
         while True:
             self._woken.clear()
             due = self.take_due(loop.time())
-            for start in range(0, len(due), AT_ONCE):
-                await asyncio.gather(*(step(key) for key in due[start : start + AT_ONCE]))
+            for start in range(0, len(due), MAX_CONCURRENT_STEPS):
+                await asyncio.gather(*(step(key) for key in due[start : start + MAX_CONCURRENT_STEPS]))
             if not due:
                 await self._wait(loop)
 

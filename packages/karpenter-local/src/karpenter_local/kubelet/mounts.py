@@ -19,7 +19,7 @@ from karpenter_local.kubelet.duequeue import DueQueue
 
 log = structlog.stdlib.get_logger(__name__)
 
-RETRY = 1.0
+RETRY_SECONDS = 1.0
 
 
 class Mounts:
@@ -53,7 +53,7 @@ class Mounts:
             await self._writer.set_status(Node, node, {"volumesInUse": names or None})
         except KubeError as error:
             log.warning("node.volumes_not_reported", node=node, error=str(error))
-            self.due_queue.put(node, self._now() + RETRY)
+            self.due_queue.put(node, self._now() + RETRY_SECONDS)
 
     def attached(self, node: str, pod: Pod) -> bool:
         """Say whether everything the pod needs is attached to the node and every claim is bound."""

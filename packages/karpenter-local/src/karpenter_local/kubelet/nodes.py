@@ -26,10 +26,10 @@ from karpenter_local.kubelet.settings import KubeletSettings
 
 log = structlog.stdlib.get_logger(__name__)
 
-GROUP = 50
+LEASES_PER_TURN = 50
 """Leases renewed between two breaths."""
 
-RETRY = 1.0
+RETRY_SECONDS = 1.0
 
 
 class NodeRunner:
@@ -88,7 +88,7 @@ class NodeRunner:
             await self._report(hollow_node, node)
         except KubeError as error:
             log.warning("node.report_failed", node=name, error=str(error))
-            self.due_queue.put(name, self._now() + RETRY)
+            self.due_queue.put(name, self._now() + RETRY_SECONDS)
             return
         self.due_queue.put(name, self._now() + self._settings.report)
 
@@ -137,9 +137,9 @@ class NodeRunner:
                 for hollow_node in self._hollow_nodes.values()
                 if hollow_node.joined and hollow_node.health.reports
             ]
-            for start in range(0, len(alive), GROUP):
+            for start in range(0, len(alive), LEASES_PER_TURN):
                 await asyncio.gather(
-                    *(self._renew(hollow_node) for hollow_node in alive[start : start + GROUP])
+                    *(self._renew(hollow_node) for hollow_node in alive[start : start + LEASES_PER_TURN])
                 )
                 await asyncio.sleep(0)
 

@@ -27,7 +27,7 @@ from karpenter_local.kubelet.script import PodTimings, script_for
 
 log = structlog.stdlib.get_logger(__name__)
 
-RETRY = 1.0
+RETRY_SECONDS = 1.0
 """Seconds after which a step that failed, or waits for a volume, is tried again."""
 
 _OVER = frozenset({"stopping", "ended"})
@@ -172,7 +172,7 @@ class PodRunner:
                 await self._advance(run, pod, hollow_node)
         except KubeError as error:
             log.warning("pod.step_failed", pod=key, node=run.node, stage=run.stage, error=str(error))
-            self.due_queue.put(key, self._now() + RETRY)
+            self.due_queue.put(key, self._now() + RETRY_SECONDS)
 
     async def _advance(self, run: PodRun, pod: Pod, hollow_node: HollowNode) -> None:
         match run.stage:
@@ -220,7 +220,7 @@ class PodRunner:
 
     async def _start(self, run: PodRun, pod: Pod, hollow_node: HollowNode) -> None:
         if not self.mounts.attached(hollow_node.name, pod):
-            self.due_queue.put(run.key, self._now() + RETRY)
+            self.due_queue.put(run.key, self._now() + RETRY_SECONDS)
             return
         run.started = self._now()
         if not run.address:

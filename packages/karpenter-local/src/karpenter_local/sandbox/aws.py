@@ -48,7 +48,7 @@ log = structlog.stdlib.get_logger(__name__)
 _NO_DELAYS: Final = InstanceTimings(pending=0.0, boot=0.0, initialize=0.0)
 """How long instances of node groups take that are there from the beginning."""
 
-_RETRY: Final = 5.0
+_RETRY_SECONDS: Final = 5.0
 """Seconds after which an operator that could not learn what it needs of AWS is started again."""
 
 
@@ -202,7 +202,7 @@ class AwsConnection:
                 await prepare(self._services)
             except CloudError as error:
                 log.warning("operator.did_not_begin", error=str(error))
-                await asyncio.sleep(_RETRY)
+                await asyncio.sleep(_RETRY_SECONDS)
             else:
                 return
 

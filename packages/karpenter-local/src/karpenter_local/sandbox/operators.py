@@ -207,7 +207,7 @@ class Replica:
         if self._elector is None:
             await self.operator.__aenter__()
         else:
-            # Wait for the Lease, work while it is ours, and tell when it is not any longer
+            # Wait for the Lease, work while it is ours, and tell when it is not any longer.
             try:
                 await self._elector.lead(self._work)
             except LeadershipLost:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from karpenter_local.aws.site import ClusterAccount
     from karpenter_local.sandbox.operators import Replica
 
-_EARLY: Final = 3.0
+_ROUNDING_SECONDS: Final = 3.0
 """Seconds by which times that are written in whole seconds may be early."""
 
 CLUSTER: Final = "simulation"
@@ -242,7 +242,7 @@ class SimulatedCluster:
         if node is None or node.metadata.deletion_timestamp is not None:
             return True
         over = self.overdue(claim)
-        return over is not None and (over > -_EARLY or self.is_time_wrong)
+        return over is not None and (over > -_ROUNDING_SECONDS or self.is_time_wrong)
 
     def overdue(self, claim: NodeClaim) -> float | None:
         """Return for how long a claim is older than it may be, in seconds; None if it never is."""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _EXPIRE_AFTER: Final = "4m"
 """After which time claims expire: during the run, or while the cluster settles."""
 
-_PLENTY: Final = 1000
+_POOL_CORES: Final = 1000
 """Cores that a NodePool of a coincidence may have. Those with a limit are tainted."""
 
 _TIGHT: Final = (
@@ -54,7 +54,7 @@ _TIGHT: Final = (
 
 _WATCHED: Final = ("pods", "nodes", "nodeclaims")
 _HELD_SECONDS: Final = 20.0
-_PROTECTED: Final = 600.0
+_PROTECTED_SECONDS: Final = 600.0
 
 
 class Coincidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class Coincidence(msgspec.Struct, frozen=True, kw_only=True):
 
 def _own_pool(name: str, chance: Random, **more: Any) -> AddPool:
     startup = chance.choice((0, 0, 0, 5))
-    return AddPool(at=0.0, name=name, cpu_limit=_PLENTY, startup=startup, **more)
+    return AddPool(at=0.0, name=name, cpu_limit=_POOL_CORES, startup=startup, **more)
 
 
 def _wide(pool: str, chance: Random) -> Deploy:
@@ -106,7 +106,7 @@ def _operator_dies_while_it_disrupts(chance: Random, seconds: float) -> Coincide
     at = chance.uniform(0.1, 0.5) * seconds
     return Coincidence(
         steps=(
-            Protect(at=at, pick=0.0, seconds=_PROTECTED, pod=False, late=True),
+            Protect(at=at, pick=0.0, seconds=_PROTECTED_SECONDS, pod=False, late=True),
             Crash(at=at, calls=chance.randint(2, 4), carried_out=True, down=5.0, disrupting=True),
             Deploy(at=0.0, name="leaving", replicas=3, milli=500),
             Scale(at=at, name="leaving", replicas=0),
@@ -214,7 +214,7 @@ def _nodes_start_while_others_go(chance: Random, seconds: float) -> Coincidence:
     at, share = chance.uniform(0.4, 0.6) * seconds, chance.choice(("20%", "25%", "34%", "50%"))
     return Coincidence(
         steps=(
-            AddPool(at=0.0, name="slow", cpu_limit=_PLENTY, startup=25, budgets=(share,)),
+            AddPool(at=0.0, name="slow", cpu_limit=_POOL_CORES, startup=25, budgets=(share,)),
             Deploy(at=0.0, name="slow", replicas=4, milli=100, mebi=32, pool="slow", apart=True),
             ChangeTemplate(at=at - 12.0, pool="slow", version=9),
             Scale(at=at, name="slow", replicas=8),
@@ -287,9 +287,9 @@ def _protected_late(chance: Random, seconds: float) -> Coincidence:
     at = chance.uniform(0.3, 0.6) * seconds
     return Coincidence(
         steps=(
-            AddPool(at=0.0, name="begun", cpu_limit=_PLENTY, startup=25),
+            AddPool(at=0.0, name="begun", cpu_limit=_POOL_CORES, startup=25),
             _wide("begun", chance),
-            Protect(at=at - 1.0, pick=0.0, seconds=_PROTECTED, pod=chance.random() < 0.7, late=True),  # noqa: PLR2004
+            Protect(at=at - 1.0, pick=0.0, seconds=_PROTECTED_SECONDS, pod=chance.random() < 0.7, late=True),  # noqa: PLR2004
             ChangeTemplate(at=at, pool="begun", version=9),
         )
     )

@@ -108,7 +108,7 @@ class Mirror:
         self._digest.update(change.entry.raw)
         held = self._of.get(table)
         if held is None:
-            # Keep the little that is asked of kinds of which there are many writes
+            # Keep the little that is asked of kinds of which there are many writes.
             if table == "leases.coordination.k8s.io" and change.entry.name == LEASE:
                 self.leases[change.entry.key] = change.entry.object()["spec"]
                 self.renewed_at = self._clock.monotonic()

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from karpenter_local.sandbox.options import CloudOptions
     from karpenter_local.simulation.scenario import Provider, Scenario
 
-SETTLE_WITHIN: Final = 3600.0
+SETTLE_SECONDS: Final = 3600.0
 """Seconds within which a cluster must settle once faults have ended."""
 
 _CHECK_SECONDS: Final = 20.0
@@ -106,7 +106,7 @@ _INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     PlacementInvariant,
     LeaseInvariant,
 )
-_TICK: Final = 20.0
+_TICK_SECONDS: Final = 20.0
 """Seconds between two looks at everything."""
 
 _EXPECTED: Final = frozenset({"lease.lost"})
@@ -200,7 +200,7 @@ class SimulatedRun:
         injector.recover()
         self.simulated.faulty_until = self.simulated.clock.monotonic()
         self.timeline.note("all faults have ended")
-        ends = self.simulated.clock.monotonic() + SETTLE_WITHIN
+        ends = self.simulated.clock.monotonic() + SETTLE_SECONDS
         while unsettled := [(each.name, what) for each in self.invariants for what in each.unsettled()]:
             now = self.simulated.clock.monotonic()
             if now >= ends:
@@ -232,7 +232,7 @@ class SimulatedRun:
 
     async def _look(self) -> None:
         while True:
-            await asyncio.sleep(_TICK)
+            await asyncio.sleep(_TICK_SECONDS)
             for invariant in self._lookers:
                 invariant.on_tick()
 

@@ -29,10 +29,10 @@ _GATES: Final = "feature-gates"
 _COINCIDENCES: Final = 5
 """Coincidences of a short run."""
 
-_BARE: Final = 0.5
+_BARE_SHARE: Final = 0.5
 """The share of short runs in which nothing else happens."""
 
-_ELECTING: Final = 0.25
+_ELECTING_SHARE: Final = 0.25
 """The share of runs with two operators of which one leads."""
 
 
@@ -70,7 +70,7 @@ def generate(
 ) -> Scenario:
     """Return the scenario that a seed stands for, in a cluster of about so many machines."""
     seconds = hours * 3600
-    replicas = 2 if severity != "none" and _random(seed, "replicas").random() < _ELECTING else 1
+    replicas = 2 if severity != "none" and _random(seed, "replicas").random() < _ELECTING_SHARE else 1
     steps: list[Step] = [*draw_actions(_random(seed, "wishes"), seconds, machines)]
     steps += draw_faults(_random(seed, "mishaps"), seconds, severity, elects=replicas > 1)
     behind = draw_gated(_random(seed, "gates"), seconds, severity) if provider == "kwok" else GatedSteps()
@@ -97,7 +97,7 @@ def _coincide(scenario: Scenario, chance: Random) -> Scenario:
     In some scenarios nothing else happens: what they bring about is then not disturbed.
     """
     steps: list[Step] = list(scenario.steps)
-    if chance.random() < _BARE:
+    if chance.random() < _BARE_SHARE:
         steps = [step for step in steps if isinstance(step, AddPool | AddDaemon)]
     found = draw_coincidences(scenario.seed, _COINCIDENCES, scenario.seconds)
     # A scenario has one static pool, and one broken node, at most.

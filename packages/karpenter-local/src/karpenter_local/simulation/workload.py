@@ -52,7 +52,7 @@ _DAY_SECONDS: Final = 86400.0
 _MAX_REPLICAS: Final = 30
 """Replicas of a Deployment at its height."""
 
-_CORES: Final = 6
+_CORES_PER_MACHINE: Final = 6
 """Cores that an average machine has."""
 
 _SHORT_RUN_SECONDS: Final = 150.0
@@ -74,7 +74,7 @@ def draw_actions(chance: Random, seconds: float, machines: int) -> list[Action]:
     share = (
         3.0 if machines <= _MAX_MACHINES_PER_DEPLOYMENT else 2.4
     )  # not everything is at its height at once
-    cores, most = share * _CORES * machines / count, min(2 * machines + 1, _MAX_REPLICAS)
+    cores, most = share * _CORES_PER_MACHINE * machines / count, min(2 * machines + 1, _MAX_REPLICAS)
     for number in range(count):
         height = cores * chance.uniform(0.1, 1.0)
         found += _deployment(chance, f"app-{number}", seconds, (height, most), limited=len(pools) > 1)
@@ -183,7 +183,7 @@ def _changes(chance: Random, name: str, seconds: float, replicas: int) -> list[A
 STATIC: Final = "static"
 """The pool that always has so many machines."""
 
-_SHARE: Final = 0.5
+_GATED_SHARE: Final = 0.5
 """The share of runs with a feature gate enabled."""
 
 
@@ -196,7 +196,7 @@ class GatedSteps(msgspec.Struct, frozen=True):
 
 def draw_gated(chance: Random, seconds: float, severity: Severity) -> GatedSteps:
     """Return the feature gates of a run and their steps; mostly none."""
-    if chance.random() >= _SHARE:
+    if chance.random() >= _GATED_SHARE:
         return GatedSteps()
     names = sorted(chance.sample(sorted(_GATED_STEPS), chance.choice((1, 1, 2))))
     steps = [step for name in names for step in _GATED_STEPS[name](chance, seconds)]

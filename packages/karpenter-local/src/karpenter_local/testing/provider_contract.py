@@ -26,7 +26,7 @@ from karpenter.cloud.errors import InsufficientCapacity, LaunchFailed, MachineNo
 from karpenter.core.model.catalog import OfferingName
 from karpenter.core.model.resources import fits, render_resources
 from karpenter_local.testing.provider_laboratory import (
-    GONE_WITHIN,
+    TERMINATION_SECONDS,
     Laboratory,
     availability,
     buyable,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["InterruptibleContract", "Laboratory", "ProviderContract"]
 
-AT_ONCE: Final = 50
+CONCURRENT_LAUNCHES: Final = 50
 """Launches that are asked for at the same time."""
 
 EVERY_MACHINE: Final = (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE, labels.ARCH, labels.OS)
@@ -322,10 +322,10 @@ class ProviderContract(ABC):
     @promise
     async def test_many_at_once(self, lab: Laboratory) -> None:
         """Fifty launches at once make fifty machines, each for its own claim."""
-        claims = [await ordinary_claim(lab, f"claim-{number}") for number in range(AT_ONCE)]
+        claims = [await ordinary_claim(lab, f"claim-{number}") for number in range(CONCURRENT_LAUNCHES)]
         machines = await asyncio.gather(*(lab.provider.launch(claim) for claim in claims))
 
-        assert len({machine.provider_id for machine in machines}) == AT_ONCE
+        assert len({machine.provider_id for machine in machines}) == CONCURRENT_LAUNCHES
         assert {each.provider_id for each in await lab.provider.list()} == {
             machine.provider_id for machine in machines
         }
@@ -346,7 +346,7 @@ class InterruptibleContract(ProviderContract):
         waiting = asyncio.ensure_future(provider.interruptions())
         await asyncio.sleep(0)
         await lab.interrupt(machine)
-        (news,) = await asyncio.wait_for(waiting, GONE_WITHIN)
+        (news,) = await asyncio.wait_for(waiting, TERMINATION_SECONDS)
 
         assert news.provider_id == machine.provider_id
         assert news.kind.islower()
@@ -357,9 +357,9 @@ class InterruptibleContract(ProviderContract):
         """A message that was not acknowledged is delivered again, after a restart too; others are not."""
         machine = await lab.provider.launch(await ordinary_claim(lab, "one"))
         await lab.interrupt(machine)
-        (first,) = await asyncio.wait_for(_interruptible(lab.provider).interruptions(), GONE_WITHIN)
+        (first,) = await asyncio.wait_for(_interruptible(lab.provider).interruptions(), TERMINATION_SECONDS)
         again = _interruptible(await lab.restarted())
-        (second,) = await asyncio.wait_for(again.interruptions(), GONE_WITHIN)
+        (second,) = await asyncio.wait_for(again.interruptions(), TERMINATION_SECONDS)
         assert second.id == first.id
         await again.acknowledge(second)
 

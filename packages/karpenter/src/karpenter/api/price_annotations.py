@@ -17,7 +17,7 @@ from karpenter.base.pretty import excerpt
 
 _AMOUNT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _FLOOR: Final = re.compile(r"(?P<nodes>[0-9]{1,6})|(?P<share>0{0,3}(100|[0-9]{1,2}))%")
-_WHOLE: Final = 100
+_WHOLE_PERCENT: Final = 100
 _DOLLARS: Final = "expected dollars per hour such as 0.01"
 _RULES: Final[Mapping[str, tuple[re.Pattern[str], str]]] = MappingProxyType(
     {
@@ -39,7 +39,7 @@ class Floor(msgspec.Struct, frozen=True):
 
     def nodes(self, total: int) -> int:
         """Return how many of `total` nodes have to be on demand."""
-        return -(-total * self.amount // _WHOLE) if self.percent else min(self.amount, total)
+        return -(-total * self.amount // _WHOLE_PERCENT) if self.percent else min(self.amount, total)
 
     def __str__(self) -> str:
         return f"{self.amount} %" if self.percent else f"{self.amount}"

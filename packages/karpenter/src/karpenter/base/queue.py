@@ -33,7 +33,7 @@ _MAX_DOUBLINGS = 64  # past any cap a caller could mean; keeps the power finite
 
 K = TypeVar("K", bound=Hashable)
 log = structlog.stdlib.get_logger(__name__)
-HEALTHY = 60.0
+HEALTHY_SECONDS = 60.0
 """Seconds after which a running task starts again with the first backoff."""
 
 Work = Callable[[], Coroutine[Any, Any, None]]
@@ -249,7 +249,9 @@ RESTARTS = Backoff(first=1.0, cap=60.0, jitter=0.2)
 class Supervisor:
     """Runs tasks by name, and starts them again when they crash. Leaving its context ends them all."""
 
-    def __init__(self, *, chance: Random, backoff: Backoff = RESTARTS, healthy: float = HEALTHY) -> None:
+    def __init__(
+        self, *, chance: Random, backoff: Backoff = RESTARTS, healthy: float = HEALTHY_SECONDS
+    ) -> None:
         self._chance = chance
         self._backoff = backoff
         self._healthy = healthy

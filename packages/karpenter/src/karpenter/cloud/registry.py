@@ -62,7 +62,7 @@ def find_provider(name: str) -> Connect:
         UnknownProvider: there is none.
         BrokenProvider: it cannot be imported, is no function, or two packages claim the name.
     """
-    # The functions that are registered under a name: none, one, or several that conflict
+    # The functions that are registered under a name: none, one, or several that conflict.
     own = {BUILT_IN[name]} if name in BUILT_IN else set()
     found = own | {each.value for each in _installed() if each.name == name}
     if not found:

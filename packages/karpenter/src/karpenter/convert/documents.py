@@ -105,7 +105,7 @@ class _Conversion:
         for item in self._every():
             self._first(item)
             item.outcome = _checked(item.outcome)  # what is refused takes no part in what follows
-        # Give every class the kubelet settings of its pools, and pools that differ a class of their own
+        # Give every class the kubelet settings of its pools, and pools that differ a class of their own.
         for name, pools in self._pools_by_class().items():
             wanted = [(item, item.pool.kubelet if item.pool is not None else None) for item in pools]
             holder = self._class_item(name)

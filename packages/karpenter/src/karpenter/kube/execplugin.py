@@ -30,13 +30,13 @@ from karpenter.kube.transport import Pairs
 
 log = structlog.stdlib.get_logger(__name__)
 
-EARLY = timedelta(seconds=60)
+RENEW_BEFORE_END = timedelta(seconds=60)
 """How long before its end a token is renewed."""
 
-PAUSE = 10.0
+RETRY_SECONDS = 10.0
 """Seconds between two attempts to renew, when one failed."""
 
-RUN_WITHIN = 60.0
+RUN_SECONDS = 60.0
 """Seconds after which a plugin that has not ended is killed."""
 
 # The protocol of credential plugins, by which kubectl runs aws-iam-authenticator or `aws eks get-token`:
@@ -156,10 +156,10 @@ class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
 
     async def _finish(self, process: asyncio.subprocess.Process) -> tuple[int, bytes, bytes]:
         try:
-            async with asyncio.timeout(RUN_WITHIN):
+            async with asyncio.timeout(RUN_SECONDS):
                 out, errors = await process.communicate()
         except TimeoutError:
-            raise PluginFailed(f"{self._name} did not end within {RUN_WITHIN:g} s") from None
+            raise PluginFailed(f"{self._name} did not end within {RUN_SECONDS:g} s") from None
         finally:
             if process.returncode is None:
                 process.kill()
@@ -270,7 +270,7 @@ class ExecCredentials:
             return self._current() != refused or self.certificate != before
 
     async def _try(self) -> None:
-        self._not_before = self._clock.monotonic() + PAUSE
+        self._not_before = self._clock.monotonic() + RETRY_SECONDS
         try:
             await self.load()
         except PluginFailed as error:
@@ -284,7 +284,7 @@ class ExecCredentials:
         if ends is None or self._clock.monotonic() < self._not_before:
             return False
         aware = ends if ends.tzinfo is not None else ends.replace(tzinfo=UTC)
-        return self._clock.now() >= aware - EARLY
+        return self._clock.now() >= aware - RENEW_BEFORE_END
 
     def _write(self, status: ExecCredentialStatus) -> Certificate:
         """Write a certificate and its key where TLS can read them, and no other user."""

@@ -49,12 +49,12 @@ log = structlog.stdlib.get_logger(__name__)
 
 # https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/ (bound tokens expire after
 # an hour)
-REREAD = 60.0
+REREAD_SECONDS = 60.0
 """Seconds after which a token file is read again; the kubelet rewrites it well before its end."""
 
 # Certificates are renewed on disk while a process runs:
 # https://kubernetes.io/docs/tasks/administer-cluster/kubeadm/kubeadm-certs/
-RECHECK = 60.0
+RECHECK_SECONDS = 60.0
 """Seconds between two looks at the files."""
 
 UNAUTHORIZED = 401
@@ -122,7 +122,7 @@ class TokenFile:
 
     async def headers(self) -> Pairs:
         """Return the token, read again if that was a while ago."""
-        if self._clock.monotonic() - self._read_at >= REREAD:
+        if self._clock.monotonic() - self._read_at >= REREAD_SECONDS:
             await self._read()
         return (*bearer(self._token), *self._extra)
 
@@ -207,7 +207,7 @@ class Tls:
         """
         if self._context is not None and self._made_of is not None:
             same = self._made_of[0] == certificate
-            if same and now - self._checked_at < RECHECK:
+            if same and now - self._checked_at < RECHECK_SECONDS:
                 return self._context
         self._checked_at = now
         files = (certificate.cert_file, certificate.key_file) if certificate else ()
@@ -491,7 +491,7 @@ def _is_address(host: str) -> bool:
 
 
 # The codes of X509_verify_cert: https://docs.openssl.org/master/man3/X509_STORE_CTX_get_error/
-_EXPIRED: Final = 10
+_CERT_EXPIRED: Final = 10
 # The codes of OpenSSL's verification: https://docs.openssl.org/master/man1/openssl-verification-options/
 _CERT_NOT_YET_VALID: Final = 9
 _UNKNOWN: Final = frozenset({2, 18, 19, 20, 21})
@@ -506,7 +506,7 @@ _FIRST_YEAR_OF_1900S: Final = 50
 def refused_server(error: ssl.SSLError) -> str:
     """Return what is wrong with a server's certificate; nothing when that is not the matter."""
     code = getattr(error, "verify_code", 0)
-    if code == _EXPIRED:
+    if code == _CERT_EXPIRED:
         return "the certificate of the API server has expired; hint: renew it, and check this machine's clock"
     if code == _CERT_NOT_YET_VALID:
         return "the certificate of the API server is not valid yet; hint: check this machine's clock"

@@ -119,7 +119,7 @@ class Recorder:
     def publish(self, occurrence: RecordedEvent) -> bool:
         """Queue an Event; return False if it is deduplicated or over its rate limit."""
         now = self._clock.monotonic()
-        # Remove, from time to time, entries whose dedupe timeout has passed
+        # Remove, from time to time, entries whose dedupe timeout has passed.
         if now - self._tidied_at >= DEDUPE_TIMEOUT:
             self._tidied_at = now
             # What was not told for much longer than it had to be quiet is news when it comes back.

@@ -48,7 +48,7 @@ _SCORED: Final = {CPU: 100, MEMORY: 200 * 2**20}
 _TAINT_WEIGHT: Final = 3
 _SPREAD_WEIGHT: Final = 2
 _NODE_SKEW, _ZONE_SKEW = 3, 5
-_BEST: Final = 100.0
+_BEST_SCORE: Final = 100.0
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 
 
@@ -159,7 +159,7 @@ def _room_score(requests: Mapping[str, int], node: StateNode, free: Mapping[str,
         offered = node.allocatable.get(each, 0) or 1
         used.append(min(1.0, (offered - free.get(each, 0) + requests.get(each, default)) / offered))
     cpu, memory = used
-    return _BEST * (2 - cpu - memory) / 2 + _BEST * (1 - abs(cpu - memory) / 2)
+    return _BEST_SCORE * (2 - cpu - memory) / 2 + _BEST_SCORE * (1 - abs(cpu - memory) / 2)
 
 
 def _crowded(
@@ -185,7 +185,7 @@ def _crowded(
 def _reversed(values: Sequence[float], *, least: float = 0.0) -> list[float]:
     """Return scores from 0 to 100, the best for the lowest of values."""
     most = max(values)
-    return [_BEST * (most + least - each) / most if most else _BEST for each in values]
+    return [_BEST_SCORE * (most + least - each) / most if most else _BEST_SCORE for each in values]
 
 
 def _discouraging(node: StateNode, pod: Pod) -> int:

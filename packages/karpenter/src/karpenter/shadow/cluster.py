@@ -80,15 +80,15 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-START_UP: Final = 60.0
+START_UP_SECONDS: Final = 60.0
 """Seconds that a machine takes until its node joins, as long as none was observed."""
 
-_OBSERVED: Final = 50
+_OBSERVED_START_UPS: Final = 50
 _ACCOUNTING_SECONDS: Final = 5.0
 _BATCH_SECONDS: Final = 0.1
 """Seconds in which pods are collected that are bound together."""
 
-_KEPT_SLOTS: Final = 300.0
+_KEPT_SLOT_SECONDS: Final = 300.0
 _SCHEDULED: Final = PodCondition(type="PodScheduled", status="True")
 _UNSCHEDULABLE: Final = PodCondition(type="PodScheduled", status="False", reason="Unschedulable")
 
@@ -126,7 +126,7 @@ class ShadowCluster:
         self.store = ClusterState(serves=served)
         self.cloud = ShadowCloud(provider, clock=clock, pool=self.store.pool, launched=self._launched)
         self.account = account
-        self.start_up = START_UP
+        self.start_up = START_UP_SECONDS
         self._clock = clock
         self._settings = settings
         self._began: datetime | None = None
@@ -262,7 +262,7 @@ class ShadowCluster:
             self.account.evicted("real")
         place, owner = self._bound.get(pod.key), controller_uid(pod)
         if place is not None and owner:
-            until = self._clock.monotonic() + _KEPT_SLOTS
+            until = self._clock.monotonic() + _KEPT_SLOT_SECONDS
             self._slots.setdefault(owner, []).append(_Slot(place, until))
         self._gone.add(pod.metadata.uid)
         self._forget(pod.key)
@@ -499,7 +499,7 @@ class ShadowCluster:
             and not claim.status.provider_id.startswith(SCHEME)
         )
         if found:
-            self.start_up = max(0.0, median(seconds for _, seconds in found[-_OBSERVED:]))
+            self.start_up = max(0.0, median(seconds for _, seconds in found[-_OBSERVED_START_UPS:]))
 
 
 def _bill(view: ClusterView, catalog: Catalog) -> tuple[float, int]:

@@ -10,7 +10,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.aws.errors import AccessDenied
 from karpenter.cloud.aws.interruption.controller import InstanceClaims
 from karpenter.cloud.aws.interruption.instancestatus import (
-    NOT_ALLOWED,
+    NOT_ALLOWED_RETRY_SECONDS,
     POLL_SECONDS,
     InstanceStatusController,
 )
@@ -160,7 +160,7 @@ def test_without_permission_it_asks_rarely() -> None:
         )
         return (await health.look()).again
 
-    assert virtually(main) == NOT_ALLOWED
+    assert virtually(main) == NOT_ALLOWED_RETRY_SECONDS
 
 
 def test_a_time_without_a_zone_is_of_utc() -> None:

@@ -27,7 +27,7 @@ PDBS = "poddisruptionbudgets.policy"
 _MAX_NOTED = 2000
 # Seconds after which the eviction registry asks to try again:
 # https://github.com/kubernetes/kubernetes/blob/master/pkg/registry/core/pod/storage/eviction.go
-_RETRY = 10
+_RETRY_SECONDS = 10
 
 
 def evict(backend: Backend, call: RequestInfo) -> Response:
@@ -139,5 +139,5 @@ def _healthy_enough(spec: Object, status: Object, pod: Object) -> bool:
 def _blocked(why: str) -> errors.APIStatusError:
     cause = {"reason": "DisruptionBudget", "message": why}
     message = "Cannot evict pod as it would violate the pod's disruption budget."
-    retry = 0 if "needs" in why else _RETRY
+    retry = 0 if "needs" in why else _RETRY_SECONDS
     return errors.too_many_requests(message, retry_after=retry, causes=[cause])

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 # --min-request-timeout of kube-apiserver:
 # https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/
-LONGEST = 1800.0
+LONGEST_WATCH_SECONDS = 1800.0
 """Seconds after which a watch ends, unless the client asked for another limit."""
 # kube-apiserver sends bookmarks about once a minute:
 # https://kubernetes.io/docs/reference/using-api/api-concepts/
 BOOKMARK_SECONDS = 60.0
-_BATCH = 512
+_BATCH_EVENTS = 512
 
 
 class Watch:
@@ -68,13 +68,13 @@ class Watch:
             return
         self._until = self._clock.monotonic() + self._seconds
         self._next_bookmark = self._clock.monotonic() + BOOKMARK_SECONDS
-        for start in range(0, len(self._first), _BATCH):
-            yield [self._view.line("ADDED", entry) for entry in self._first[start : start + _BATCH]]
+        for start in range(0, len(self._first), _BATCH_EVENTS):
+            yield [self._view.line("ADDED", entry) for entry in self._first[start : start + _BATCH_EVENTS]]
         self._first = ()
         if self._marks_end:
             yield [self._view.bookmark(bookmark(self._call, self._after, initial_end=True))]
         while True:
-            changes = self._history.read(self._cursor, _BATCH)
+            changes = self._history.read(self._cursor, _BATCH_EVENTS)
             if changes is None:
                 return  # too slow: the client lists anew
             if changes:
@@ -203,9 +203,9 @@ def _asked(call: RequestInfo) -> int:
 def _seconds(call: RequestInfo) -> float:
     text = call.request.parameter("timeoutSeconds")
     if not text:
-        return LONGEST
+        return LONGEST_WATCH_SECONDS
     try:
         seconds = int(text)
     except ValueError:
         raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
-    return float(seconds) if seconds > 0 else LONGEST
+    return float(seconds) if seconds > 0 else LONGEST_WATCH_SECONDS

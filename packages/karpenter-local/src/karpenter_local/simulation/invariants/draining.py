@@ -42,7 +42,7 @@ _PODS: Final = "/pods/"
 _CLOCK_SLACK: Final = timedelta(seconds=2)
 _STUCK_AFTER: Final = timedelta(minutes=1)
 _ATTACHMENTS: Final = "volumeattachments.storage.k8s.io"
-_IN_TIME: Final = 120.0
+_TERMINATION_SECONDS: Final = 120.0
 """Seconds after its grace period in which a machine is terminated."""
 
 CRITICAL: Final = "system-cluster-critical"
@@ -115,7 +115,7 @@ class DrainInvariant(Invariant):
             if due is None or claim.status.provider_id not in there:
                 continue
             late = min((self.simulated.clock.now() - due).total_seconds(), self.simulated.calm_for)
-            if late > _IN_TIME:
+            if late > _TERMINATION_SECONDS:
                 self.violated(f"the grace period of claim {name} is over for {late:.0f} s, and it drains")
 
     def _is_overdue(self, claim: NodeClaim) -> bool:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.mirror import ObjectWrite
 
-QUIET: Final = 600.0
+QUIET_SECONDS: Final = 600.0
 """Seconds without a claim coming or going after which a cluster counts as steady."""
 
 _MINUTE: Final = 60.0
@@ -57,11 +57,11 @@ _ORPHANED_SECONDS: Final = 240.0
 _SETTLING_SECONDS: Final = 5.0
 """Seconds that EC2 has to show what it has launched."""
 
-_GIVEN_UP: Final = 300.0
+_GIVEN_UP_SECONDS: Final = 300.0
 """Seconds after which a claim without a machine is given up."""
 
 _SETTLED_SECONDS: Final = 180.0
-_TRIED: Final = 150.0
+_RETRIED_SECONDS: Final = 150.0
 """Seconds within which a launch that failed has been tried again: a claim is given up after five minutes."""
 
 
@@ -155,7 +155,7 @@ class SteadyStateInvariant(Invariant):
 
     def unsettled(self) -> Iterable[str]:
         ago = self.simulated.clock.monotonic() - self._moved
-        if ago < QUIET:
+        if ago < QUIET_SECONDS:
             yield f"{self._what} {ago:.0f} s ago"
 
 
@@ -338,7 +338,7 @@ class LaunchInvariant(Invariant):
             if claim.status.provider_id or is_leaving(claim) or born is None:
                 continue
             waits = min((now - born).total_seconds(), self.simulated.calm_for)
-            if waits > _TRIED:
+            if waits > _RETRIED_SECONDS:
                 self.violated(f"claim {name} has no machine after {waits:.0f} s, and nothing goes wrong")
 
 
@@ -443,7 +443,7 @@ class LaunchedOnceInvariant(Invariant):
             if shown - launched >= _SETTLING_SECONDS
         ]
         for number, at in self.simulated.launched.items():
-            again = any(at - _GIVEN_UP < launched <= at for launched in hidden)
+            again = any(at - _GIVEN_UP_SECONDS < launched <= at for launched in hidden)
             excused = again or number in self.simulated.ended or number in self._given_up
             if number not in self._named and not excused:
                 yield f"machine {number} was launched, and is that of no claim"

@@ -58,7 +58,7 @@ _DECISION_SECONDS: Final = 1.0
 NOMINATOR: Final = "karpenter-nomination"
 """The field manager of the operator's nominations."""
 
-NOMINATED: Final = 30.0
+NOMINATED_SECONDS: Final = 30.0
 """Seconds that a pod may stay nominated for a node that is gone."""
 
 _WINDOW_SECONDS: Final = 10.0
@@ -245,7 +245,7 @@ class NominationInvariant(Invariant):
         }
         self._since = {key: self._since.get(key, self.now) for key in sorted(waiting)}
         for key, since in self._since.items():
-            if min(self.now - since, self.simulated.calm_for) > NOMINATED:
+            if min(self.now - since, self.simulated.calm_for) > NOMINATED_SECONDS:
                 self.violated(f"pod {key} is nominated for a node that is gone for {self.now - since:.0f} s")
 
 

@@ -50,14 +50,14 @@ How long before its end a capacity block takes no new instances. EC2 terminates 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html
 """
 
-_REMEMBERED: Final = 60.0
+_REMEMBERED_SECONDS: Final = 60.0
 # EC2 is eventually consistent: AvailableInstanceCount may not show a launch yet. Launches are counted here,
 # and every lookup corrects the count:
 # https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
-_COUNTED_FOR: Final = 24 * 3600.0
+_COUNTED_SECONDS: Final = 24 * 3600.0
 # The largest page of DescribeCapacityReservations:
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeCapacityReservations.html
-_PAGE: Final = 1000
+_PAGE_SIZE: Final = 1000
 # An open reservation takes any matching instance, a targeted one only those that name it:
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html
 _CRITERIA: Final = frozenset({"open", "targeted"})
@@ -73,9 +73,9 @@ class CapacityReservationProvider:
         self._aws = aws
         self._clock = clock
         self._found: TTLCache[bytes, list[ApiResponse]] = TTLCache(
-            seconds=_REMEMBERED, monotonic=clock.monotonic
+            seconds=_REMEMBERED_SECONDS, monotonic=clock.monotonic
         )
-        self._left: TTLCache[str, int] = TTLCache(seconds=_COUNTED_FOR, monotonic=clock.monotonic)
+        self._left: TTLCache[str, int] = TTLCache(seconds=_COUNTED_SECONDS, monotonic=clock.monotonic)
         self.changes = 0
         """Grows whenever a count changes."""
 
@@ -144,7 +144,7 @@ class CapacityReservationProvider:
             "DescribeCapacityReservations",
             "CapacityReservations",
             Filters=filters,
-            MaxResults=_PAGE,
+            MaxResults=_PAGE_SIZE,
         )
         return found
 

@@ -246,7 +246,7 @@ class AwsProvider:
     async def _machines(self, instances: Iterable[Instance]) -> tuple[Machine, ...]:
         """Return instances as machines, with as much as their node classes tell."""
         known: dict[str, tuple[Traits, Catalog] | None] = {}
-        # The uids of claims without a provider id, whose instances must not be garbage collected
+        # The uids of claims without a provider id, whose instances must not be garbage collected.
         claims = self._view().claims.values() if self._view is not None else ()
         unlaunched = tuple(each.metadata.uid for each in claims if not each.status.provider_id)
         machines = []

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-OLDEST: Final = 26
-NEWEST: Final = 36
+OLDEST_MINOR: Final = 26
+NEWEST_MINOR: Final = 36
 """Minor versions of Kubernetes 1 that this provider is known to work with: https://karpenter.sh/docs/upgrading/compatibility/"""
 
 _VERSION_KEPT_SECONDS: Final = 5 * 60.0
@@ -123,8 +123,13 @@ class EksCluster:
         if version != self._last_version:
             self._last_version = version
             minor = int(version.partition(".")[2])
-            if not OLDEST <= minor <= NEWEST:
-                log.error("kubernetes.untested", version=version, oldest=f"1.{OLDEST}", newest=f"1.{NEWEST}")
+            if not OLDEST_MINOR <= minor <= NEWEST_MINOR:
+                log.error(
+                    "kubernetes.untested",
+                    version=version,
+                    oldest=f"1.{OLDEST_MINOR}",
+                    newest=f"1.{NEWEST_MINOR}",
+                )
         return version
 
     async def _find_joining(self) -> Joining:

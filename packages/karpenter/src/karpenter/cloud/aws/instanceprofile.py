@@ -31,12 +31,12 @@ log = structlog.stdlib.get_logger(__name__)
 
 # IAM has one endpoint for all regions of a partition, low rate limits, and changes that take a while to be
 # seen everywhere: https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_general.html
-_KNOWN_FOR: Final = 15 * 60.0
+_KNOWN_SECONDS: Final = 15 * 60.0
 # A role that was just created may not be seen by IAM yet, so it is asked for again soon:
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_general.html
-_ROLE_MISSING_FOR: Final = 60.0
-_JUST_CREATED_FOR: Final = 60.0
-_PROTECTED_FOR: Final = 3600.0
+_ROLE_MISSING_SECONDS: Final = 60.0
+_JUST_CREATED_SECONDS: Final = 60.0
+_PROTECTED_SECONDS: Final = 3600.0
 """Seconds for which a new profile is not garbage collected: nodes that use it may not be registered yet."""
 
 _EXISTS: Final = "EntityAlreadyExists"
@@ -59,12 +59,14 @@ class InstanceProfileProvider:
         self._aws = aws
         self._cluster = cluster
         self._chance = chance
-        self._known: TTLCache[str, ApiResponse] = TTLCache(seconds=_KNOWN_FOR, monotonic=monotonic)
-        self._roles_missing: TTLCache[str, bool] = TTLCache(seconds=_ROLE_MISSING_FOR, monotonic=monotonic)
-        self._just_created: TTLCache[tuple[str, str], str] = TTLCache(
-            seconds=_JUST_CREATED_FOR, monotonic=monotonic
+        self._known: TTLCache[str, ApiResponse] = TTLCache(seconds=_KNOWN_SECONDS, monotonic=monotonic)
+        self._roles_missing: TTLCache[str, bool] = TTLCache(
+            seconds=_ROLE_MISSING_SECONDS, monotonic=monotonic
         )
-        self._protected: TTLCache[str, bool] = TTLCache(seconds=_PROTECTED_FOR, monotonic=monotonic)
+        self._just_created: TTLCache[tuple[str, str], str] = TTLCache(
+            seconds=_JUST_CREATED_SECONDS, monotonic=monotonic
+        )
+        self._protected: TTLCache[str, bool] = TTLCache(seconds=_PROTECTED_SECONDS, monotonic=monotonic)
 
     async def ensure(self, node_class: EC2NodeClass) -> str:
         """

@@ -46,11 +46,11 @@ log = structlog.stdlib.get_logger(__name__)
 
 # A region has a quota of launch templates (5,000), and a new one is made for each AMI and user data:
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-launch-templates.html
-KEPT_FOR: Final = 60.0
+KEPT_SECONDS: Final = 60.0
 """Seconds after its last use for which a template is kept."""
 
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeLaunchTemplates.html
-_PAGE: Final = 200
+_PAGE_SIZE: Final = 200
 # Two replicas may create the same template at once; names are hashes of the contents, so both mean it:
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 _EXISTS: Final = "InvalidLaunchTemplateName.AlreadyExistsException"
@@ -80,7 +80,7 @@ class LaunchTemplateProvider:
         cluster: str,
         metrics: ProviderMetrics,
         monotonic: Callable[[], float],
-        kept: float = KEPT_FOR,
+        kept: float = KEPT_SECONDS,
     ) -> None:
         self._aws = aws
         self._metrics = metrics
@@ -164,7 +164,7 @@ class LaunchTemplateProvider:
 
     async def _find(self, *filters: dict[str, object]) -> list[str]:
         found = await self._aws.list_all(
-            "ec2", "DescribeLaunchTemplates", "LaunchTemplates", Filters=list(filters), MaxResults=_PAGE
+            "ec2", "DescribeLaunchTemplates", "LaunchTemplates", Filters=list(filters), MaxResults=_PAGE_SIZE
         )
         return [each["LaunchTemplateName"] for each in found]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 # As long as Karpenter caches unavailable offerings.
-TTL: Final = 180.0
+TTL_SECONDS: Final = 180.0
 """Seconds for which something that failed is skipped."""
 
 
@@ -75,7 +75,7 @@ class UnavailableOfferings:
         self,
         *,
         monotonic: Callable[[], float],
-        ttl: float = TTL,
+        ttl: float = TTL_SECONDS,
         shifted: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self._monotonic = monotonic

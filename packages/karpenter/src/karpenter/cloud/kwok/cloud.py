@@ -60,7 +60,7 @@ PARTITION: Final = "kwok-partition"
 _LONGEST_NAME: Final = 253
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz"
 
-NOTICED: float = 60.0
+NOTICED_SECONDS: float = 60.0
 """Seconds until the Node of a machine is deleted that was killed."""
 
 RETRIES: Final = Backoff(first=0.5, cap=30.0, jitter=0.2)
@@ -353,7 +353,7 @@ class KwokControl:
         instance = self._cloud.find(provider_id)
         self._cloud.announce(instance, "rebalance_recommendation", taken_after=None, drains=False)
 
-    def kill(self, provider_id: str, *, noticed_after: float = NOTICED) -> None:
+    def kill(self, provider_id: str, *, noticed_after: float = NOTICED_SECONDS) -> None:
         """
         Remove a machine without an interruption; its Node is deleted later.
 

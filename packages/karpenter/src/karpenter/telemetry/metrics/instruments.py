@@ -34,7 +34,7 @@ import msgspec
 
 from karpenter.api.labels import WELL_KNOWN_LABELS
 
-WINDOW: Final = 600.0
+WINDOW_SECONDS: Final = 600.0
 """Seconds over which a summary computes its quantiles; its sum and count never expire."""
 
 MAX_OBSERVED: Final = 10_000
@@ -281,7 +281,7 @@ class SummaryMetric(Instrument):
         *,
         quantiles: tuple[float, ...],
         monotonic: Callable[[], float],
-        window: float = WINDOW,
+        window: float = WINDOW_SECONDS,
         most: int = MAX_OBSERVED,
     ) -> None:
         super().__init__(name, labels)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
 _FRESH_SECONDS: Final = 60.0
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstances.html
-_PAGE: Final = 1000
+_PAGE_SIZE: Final = 1000
 
 
 class InstanceProvider:
@@ -99,7 +99,7 @@ class InstanceProvider:
                 where(f"tag:{CLUSTER_TAG}", self._cluster),
                 where("instance-state-name", *ALIVE),
             ],
-            MaxResults=_PAGE,
+            MaxResults=_PAGE_SIZE,
         )
         found = {each.id: each for each in described if _is_managed(each)}
         for instance in found:

@@ -73,7 +73,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 # EC2 may need a few seconds until DescribeInstances shows what CreateFleet has launched:
 # https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
-SETTLING: Final = 5.0
+SETTLING_SECONDS: Final = 5.0
 """Seconds after a lost response until an instance that EC2 does not show counts as not launched."""
 
 
@@ -343,7 +343,7 @@ class ClaimedInstances:
         """Return an instance that was launched for a claim, perhaps among others, and belongs to no claim."""
         seen = self._seen
         if seen is None or uid in self._unknown:
-            # All instances, having noted those that claims name in their status
+            # All instances, having noted those that claims name in their status.
             found = {each.id: each for each in await self._instances.all()}
             for claim in await self._objects.list(NodeClaim):
                 if claim.status.provider_id:
@@ -371,7 +371,7 @@ class ClaimedInstances:
         since = self._unknown.get(uid)
         if since is None:
             return
-        if self._monotonic() - since < SETTLING:
+        if self._monotonic() - since < SETTLING_SECONDS:
             raise LaunchFailed(
                 "the launch before was not answered, and EC2 does not show yet what came of it"
             )

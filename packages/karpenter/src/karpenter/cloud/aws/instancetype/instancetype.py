@@ -28,7 +28,7 @@ from karpenter.cloud.aws.unavailableofferings import (
 from karpenter.cloud.catalogs.ec2 import refresh
 from karpenter.cloud.catalogs.ec2.data import usable
 from karpenter.cloud.catalogs.ec2.instancetypes import WELL_KNOWN
-from karpenter.cloud.catalogs.ec2.volumes import PUBLIC_IPV4, volume_prices
+from karpenter.cloud.catalogs.ec2.volumes import PUBLIC_IPV4_HOURLY, volume_prices
 from karpenter.cloud.catalogs.kwok import Interner
 from karpenter.cloud.errors import CloudUnreachable, NodeClassNotReady
 from karpenter.core.model.catalog import Catalog
@@ -160,7 +160,7 @@ class InstanceTypeProvider:
             reservation_label=RESERVATION_ID,
             zones=frozenset().union(*self._instance_types.zones.values()),
             volume_prices=volume_prices(traits.region),
-            public_ipv4_price=PUBLIC_IPV4,
+            public_ipv4_price=PUBLIC_IPV4_HOURLY,
         )
 
 

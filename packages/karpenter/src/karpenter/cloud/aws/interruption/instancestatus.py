@@ -34,7 +34,7 @@ log = structlog.stdlib.get_logger(__name__)
 # EC2 performs status checks every minute:
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-system-instance-status-check.html
 POLL_SECONDS: Final = 60.0
-NOT_ALLOWED: Final = 600.0
+NOT_ALLOWED_RETRY_SECONDS: Final = 600.0
 """Seconds until a call is tried again that a permission is missing for."""
 
 # Shorter impairments often pass: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/TroubleshootingInstances.html
@@ -95,7 +95,7 @@ class InstanceStatusController:
             unhealthy = await self.unhealthy()
         except AccessDenied as error:
             log.warning("instance_status.not_allowed", error=str(error))
-            return Step(again=NOT_ALLOWED)
+            return Step(again=NOT_ALLOWED_RETRY_SECONDS)
         effects: list[Effect] = []
         seen: set[UnhealthyInstance] = set()
         for each in unhealthy:

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 # A dry run costs a call of EC2 with a low rate limit, and its answer changes with the class or its
 # permissions only:
 # https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html
-KEPT_FOR: Final = 30 * 60.0
+KEPT_SECONDS: Final = 30 * 60.0
 
 _HASH_ANNOTATIONS: Final = frozenset({CLASS_HASH, CLASS_HASH_VERSION})
 # EC2 may not know an instance profile for some seconds after IAM created it:
@@ -149,7 +149,7 @@ def validation_instance_type(
         of_pools = []
     usual = [each for each in suitable if each.name in DEFAULT_TYPES]
     images = ImageChoice(node_class.status.amis)
-    # The first type without accelerators that an AMI fits, or else the first that an AMI fits
+    # The first type without accelerators that an AMI fits, or else the first that an AMI fits.
     startable = [each for each in (of_pools or usual or suitable) if images.image_of(each) is not None]
     ordinary = (
         each
@@ -191,7 +191,7 @@ class DryRunValidator:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._results: TTLCache[tuple[str, bytes], ValidationFailure | None] = TTLCache(
-            seconds=KEPT_FOR, monotonic=services.clock.monotonic
+            seconds=KEPT_SECONDS, monotonic=services.clock.monotonic
         )
 
     async def __call__(self, node_class: EC2NodeClass) -> ValidationFailure | None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 
-PUBLIC_IPV4: Final = 0.005
+PUBLIC_IPV4_HOURLY: Final = 0.005
 """Dollars per hour, the same in every region: https://aws.amazon.com/vpc/pricing/."""
 
 # Dollars per month in us-east-1: https://aws.amazon.com/ebs/pricing/. What a volume has included:
