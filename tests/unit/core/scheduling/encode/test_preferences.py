@@ -314,7 +314,7 @@ def test_of_many_preferences_the_heaviest_are_considered() -> None:
 
 def test_preferences_of_all_kinds_count_together() -> None:
     """Spreads stay, and what is left of the limit goes to the heaviest terms of any kind."""
-    spec = {
+    spec: dict[str, Any] = {
         "affinity": {
             **node_affinity(wanted=[preferred(3, f"n{each}", "v") for each in range(MOST_PREFERENCES)]),
             **pod_affinity("podAffinity", [near("host")], [weighted(9, "heavy"), weighted(1, "light")]),
