@@ -78,11 +78,11 @@ def clusters() -> tuple[HostileCluster, ...]:
         HostileCluster("ScheduleAnyway spreads", 100, 500, partial(_spreads, "ScheduleAnyway")),
         HostileCluster("required node terms, unknown labels", 100, 500, partial(_terms, "team")),
         HostileCluster("required node terms, unknown zones", 100, 500, partial(_terms, ZONE)),
-        HostileCluster("required pod affinity", 100, 100, partial(_near, "podAffinity", required=True)),
+        HostileCluster("required pod affinity", 100, 400, partial(_near, "podAffinity", required=True)),
         HostileCluster(
-            "required pod anti-affinity", 100, 100, partial(_near, "podAntiAffinity", required=True)
+            "required pod anti-affinity", 100, 400, partial(_near, "podAntiAffinity", required=True)
         ),
-        HostileCluster("DoNotSchedule spreads", 100, 100, partial(_spreads, "DoNotSchedule")),
+        HostileCluster("DoNotSchedule spreads", 100, 400, partial(_spreads, "DoNotSchedule")),
         HostileCluster("values of a requirement", 100, 4_000, _values),
         HostileCluster("values of a label selector", 100, 4_000, _selector),
         HostileCluster("nodeSelector", 100, 500, _node_selector),

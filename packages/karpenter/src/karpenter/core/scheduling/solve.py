@@ -16,6 +16,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.encode.offerings import Bits, PoolOfferingTable
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
+
+_SAID: Final = 2
+"""Up to this often the same thing that was given up is said again."""
 
 _SHOWN_DOMAINS: Final = 25
 _CLOSE: Final = 0.85
@@ -435,7 +439,17 @@ class Because(Mapping[str, str]):
             number for number, relaxation in enumerate(steps) if relaxation is placement.pod_data.relaxation
         )
         lost = [relaxation.given_up for relaxation in steps[: reached + 1] if relaxation.given_up]
-        return f"{text}; it gave up {', '.join(lost)}" if lost else text
+        return f"{text}; it gave up {', '.join(_counted(lost))}" if lost else text
+
+
+def _counted(lost: Iterable[str]) -> Iterator[str]:
+    """Yield what was given up; what was given up many times in a row is said once."""
+    for name, some in groupby(lost):
+        times = len(list(some))
+        if times > _SAID:
+            yield f"{name} ({times} times)"
+        else:
+            yield from repeat(name, times)
 
 
 def _new_node(node: NewNode) -> str:

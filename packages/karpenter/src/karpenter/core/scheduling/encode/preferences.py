@@ -14,6 +14,7 @@ Which topology groups a relaxation names, and whether it can be met, is decided 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -147,18 +148,19 @@ class _Preferences:
         Spreads, which have no weight and are given up last, count as the heaviest.
         """
         preferred = sum(map(_is_preference, self.spreads))
-        terms: list[PreferredSchedulingTerm | WeightedPodAffinityTerm] = []
-        terms += self.pod_preferred
-        terms += self.anti_preferred
-        terms += self.node_preferred
-        terms.sort(key=lambda term: -term.weight)
-        excess = preferred + len(terms) - most
+        weights = (
+            [each.weight for each in self.pod_preferred],
+            [each.weight for each in self.anti_preferred],
+            [each.weight for each in self.node_preferred],
+        )
+        order = sorted((-weight, kind) for kind, held in enumerate(weights) for weight in held)
+        excess = preferred + len(order) - most
         if excess <= 0:
             return 0
-        out = {id(term) for term in terms[max(most - preferred, 0) :]}
-        self.pod_preferred = [term for term in self.pod_preferred if id(term) not in out]
-        self.anti_preferred = [term for term in self.anti_preferred if id(term) not in out]
-        self.node_preferred = [term for term in self.node_preferred if id(term) not in out]
+        kept = Counter(kind for _, kind in order[: max(most - preferred, 0)])
+        del self.pod_preferred[kept[0] :]  # the lightest are last
+        del self.anti_preferred[kept[1] :]
+        del self.node_preferred[kept[2] :]
         spare = max(preferred - most, 0)
         for position in reversed(range(len(self.spreads))):
             if spare and _is_preference(self.spreads[position]):
