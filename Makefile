@@ -12,7 +12,7 @@ QUICK := not (controlplane or helm or tour or long or browser or cdk or promethe
 # The tests that cover base and core. Tracing doubles the time of the others, so they run without.
 COVERING := tests/unit/base tests/unit/core tests/unit/api tests/property tests/parity
 
-.PHONY: help demo test lint types imports unit coverage tour long shadow browser helm prometheus terminal cdk infrastructure readme bench duel duel-short walks soak planted mutants chaos memory fuzz generate crds chart terraform settings metrics doctor commands man krew docs controlplane release release-twice sbom lock clean
+.PHONY: help demo test lint types imports unit coverage tour long shadow browser helm prometheus terminal cdk infrastructure readme bench duel duel-short walks soak planted mutants chaos memory hostile-load fuzz generate crds chart terraform settings metrics doctor commands man krew docs controlplane release release-twice sbom lock clean
 
 help: ## Say what can be made; CONTRIBUTING.md says more
 	@sed -nE 's/^([a-z -]+):.*## /\1\t/p; s/^#: //p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -120,6 +120,9 @@ chaos: $(VENV)/.ready ## Kill and break things; SERVER=embedded|real KILLS= MINU
 
 memory: $(VENV)/.ready ## Print memory over MINUTES=45 at 1,000 nodes
 	$(BIN)/python -m benchmarks.bench_memory --minutes $(or $(MINUTES),45)
+
+hostile-load: $(VENV)/.ready ## Print what decisions about lists as long as users make them cost
+	$(BIN)/python -m benchmarks.bench_hostile
 
 release: $(VENV)/.ready ## Write wheels, charts, image context, SBOM and sums into dist
 	$(BIN)/python -m tools.release dist

@@ -27,7 +27,7 @@ from benchmarks.workloads.fleets import loose
 from benchmarks.workloads.sun import DAY, EVERY, LOADS, NIGHT, SHIFT, market, script
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.base.memory import SHORT, few_collections
-from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.cluster import view_of
@@ -35,12 +35,13 @@ from karpenter_local.simulation.apply import apply
 from karpenter_local.simulation.cluster import SimulatedCluster
 from karpenter_local.simulation.kwok import kwok_options
 from karpenter_local.simulation.timeline import Timeline, capture_logs
+from karpenter_local.testing.cluster_problem import build_problem
 from karpenter_local.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karpenter.kube.rest import Request, Response
+    from karpenter.kube.transport import Request, Response
     from karpenter_local.simulation.actions import Action
 
 PODS: Final = 300

@@ -34,7 +34,9 @@ from karpenter.kube.client import Client, Kind, WatchChange, read_events
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.informer import Cache, Informer
 from karpenter.kube.kubeconfig import from_kubeconfig
-from karpenter.kube.rest import MergePatch, Request, Streaming, target_of, untyped
+from karpenter.kube.patches import MergePatch
+from karpenter.kube.targets import target_of, untyped
+from karpenter.kube.transport import Request, Streaming
 from karpenter_local.apiserver.http import SecureServer
 from karpenter_local.apiserver.server import Server
 from karpenter_local.kubeconfig import render

@@ -23,7 +23,7 @@ from benchmarks.bench_operator import CROWD, NODES, load_crowd, open_client
 from benchmarks.crowd import pod_body
 from benchmarks.table import Table, count, size
 from karpenter.api.pod import Pod
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 from karpenter_local.sandbox.processes import OperatorSubprocess, cluster_process, operator_process
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 
 if TYPE_CHECKING:
     from karpenter.kube.client import Client

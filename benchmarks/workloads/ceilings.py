@@ -22,7 +22,7 @@ from benchmarks.workloads.fleets import NOW, market
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.disruption.simulate import Simulator
-from karpenter.core.scheduling.build.build import SchedulingPolicy
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price.bound import Item, Market, dual_values, item_of

@@ -41,10 +41,11 @@ from karpenter.api.pod import (
 )
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.core.model.resources import render_resources
-from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.problem import NewNode, Options
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.cluster import ClusterView, view_of
+from karpenter_local.testing.cluster_problem import build_problem
 
 if TYPE_CHECKING:
     from karpenter.core.disruption.command import Command

@@ -17,13 +17,15 @@ import msgspec
 from benchmarks.workloads.fleets import NOW, carried_out, loose, market
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
-from karpenter.core.disruption.memory import DisruptionMemory, Payback
+from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.disruption.payback import Payback
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
-from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.proof.prove import solve_and_prove
 from karpenter.core.state.cluster import ClusterView, view_of
 from karpenter.core.state.statenode import state_nodes
+from karpenter_local.testing.cluster_problem import build_problem
 
 
 class Campaign(NamedTuple):

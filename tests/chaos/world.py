@@ -23,7 +23,7 @@ from karpenter.base.clock import SystemClock
 from karpenter.base.ratelimiting import TokenBucket
 from karpenter.kube.client import Client
 from karpenter.kube.errors import KubeError
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 from karpenter_local.aws.room import InstanceTimings
 from karpenter_local.kubelets import Kubelets
 from karpenter_local.sandbox.aws import AwsSandboxCloud

@@ -24,7 +24,7 @@ from karpenter.core.lifecycle.liveness import reconcile_nodeclaim
 from karpenter.core.lifecycle.nodeoverlay import validate_overlays
 from karpenter.core.lifecycle.termination import InvalidTerminationTime, TerminatingNode, terminate_node
 from karpenter.core.provisioning.provisioner import ProvisioningMemory, ProvisioningSettings, provision
-from karpenter.core.scheduling.build.build import SchedulingPolicy
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.kube.execplugin import ExecPlugin, PluginFailed
 from karpenter.operator.options import (
     SETTINGS,

@@ -40,7 +40,8 @@ from karpenter.core.scheduling.dynamicresources.types import DeviceClaimError
 from karpenter.kube.client import read_events
 from karpenter.kube.errors import KubeError, NotConfigured
 from karpenter.kube.kubeconfig import from_kubeconfig
-from karpenter.kube.rest import Request, target_of
+from karpenter.kube.targets import target_of
+from karpenter.kube.transport import Request
 from karpenter.operator.options import SettingError, parse_commitments
 from karpenter.replay.record import Unreadable
 from karpenter.replay.replay import Replay

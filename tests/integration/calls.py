@@ -12,7 +12,7 @@ from karpenter.api.kinds import KINDS
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from karpenter.kube.rest import Request, Response, Streaming, Transport
+    from karpenter.kube.transport import Request, Response, Streaming, Transport
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 

@@ -11,7 +11,7 @@ from karpenter.install.kubernetes import ClusterApi
 from karpenter.install.options import InstallationOptions
 from karpenter.install.plan import InstallationPlan, make_plan
 from karpenter.install.uninstall import Uninstaller
-from karpenter.kube.rest import untyped
+from karpenter.kube.targets import untyped
 from karpenter_local.sandbox.options import AwsOptions, ClusterOptions
 from karpenter_local.sandbox.sandbox import Sandbox
 from karpenter_local.virtual import run_virtual

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from karpenter.kube.rest import Request, Response, Streaming, Transport
+from karpenter.kube.transport import Request, Response, Streaming, Transport
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager

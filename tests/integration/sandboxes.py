@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from karpenter.base.clock import Clock
-    from karpenter.kube.rest import Transport
+    from karpenter.kube.transport import Transport
 
 SEEDS = Path(__file__).parent.parent / "data" / "seeds"
 TYPES = ("c5.large", "c5.xlarge", "c6g.large", "m5.large", "m5.metal", "m5.xlarge", "m5.2xlarge", "r5.large")

@@ -15,7 +15,7 @@ from karpenter.chart.tree import Release
 from karpenter.chart.values import values_of
 from karpenter.install.kubernetes import target_for
 from karpenter.kube.errors import Forbidden, KubeError
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 from karpenter_local.controlplane import RealControlPlane, find_binaries
 from tests.integration.process import connected
 from tests.integration.test_permissions_real import token_of_the_account, with_token

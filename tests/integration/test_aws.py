@@ -15,7 +15,7 @@ from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
 from karpenter.definition.model import read_definition
 from karpenter.definition.objects import render_definition
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 from karpenter_local.aws.commands import Impair, Interrupt, Kill, Lag, Limit, ReleaseAmi, SellOutOfferings
 from tests.integration.sandboxes import SEEDS, apply_manifest, in_aws
 

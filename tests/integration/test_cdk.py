@@ -18,7 +18,7 @@ from karpenter.cloud.aws.policy import PolicyScope, policies
 from karpenter.install.account import read_facts
 from karpenter.install.options import InstallationFacts, InstallationOptions
 from karpenter.install.resources import KubernetesObject
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 from tests.integration.installing import CLUSTER, BareSandbox, in_bare_aws
 from tests.integration.sandboxes import SEEDS, apply_manifest, in_aws
 from tests.integration.test_install import scale

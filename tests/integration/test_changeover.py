@@ -20,7 +20,8 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.cli import main
-from karpenter.kube.rest import MergePatch, untyped
+from karpenter.kube.patches import MergePatch
+from karpenter.kube.targets import untyped
 from tests.integration.sandboxes import in_aws
 from tests.integration.test_aws import CLASS as SPEC
 from tests.integration.test_aws import REFERENCE, apply, scale

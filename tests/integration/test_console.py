@@ -23,7 +23,7 @@ from karpenter_local.virtual import run_virtual
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from karpenter.kube.rest import Request, Response, Streaming, Transport
+    from karpenter.kube.transport import Request, Response, Streaming, Transport
 
 IDLE = 1200.0
 

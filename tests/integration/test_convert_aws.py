@@ -11,7 +11,7 @@ from karpenter.api.manifests import render_documents
 from karpenter.api.workloads import Deployment
 from karpenter.convert.documents import OldDocument, convert_documents
 from karpenter.convert.findings import ConversionOptions
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 from tests.integration.sandboxes import SEEDS, apply_manifest, in_aws
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from karpenter.dashboards.objects import MONITORING
 from karpenter.kube.client import Client
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
-from karpenter.kube.rest import untyped
+from karpenter.kube.targets import untyped
 from karpenter_local import kubeconfig
 from tests.integration.serving import Running
 

@@ -20,7 +20,7 @@ from karpenter.doctor.gather import read_cluster
 from karpenter.doctor.gather_aws import AccountReader
 from karpenter.doctor.rules import diagnose
 from karpenter.kube.client import Client
-from karpenter.kube.rest import untyped
+from karpenter.kube.targets import untyped
 from karpenter_local import kubeconfig
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.apiserver.verbs.logs import ContainerLog

@@ -15,7 +15,7 @@ from karpenter.install.options import InstallationError
 from karpenter.install.permissions import TAGGING, needed_actions
 from karpenter.install.preflight import find_problems
 from karpenter.install.resources import MARKER, KubernetesObject
-from karpenter.kube.rest import untyped
+from karpenter.kube.targets import untyped
 from karpenter_local.aws.faults import RefuseCall
 from tests.integration.installing import CLUSTER, DEPLOYMENTS, BareSandbox, in_bare_aws
 from tests.unit.cloud.aws.policy.authorizing import Gate

@@ -14,7 +14,9 @@ from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
 from karpenter.kube.errors import NotFound, TooManyRequests
-from karpenter.kube.rest import MergePatch, Plain, Selection, Untyped, untyped
+from karpenter.kube.patches import MergePatch
+from karpenter.kube.rest import Selection
+from karpenter.kube.targets import Plain, Untyped, untyped
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.controllers.informers import (
     CRON_JOBS,

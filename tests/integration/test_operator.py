@@ -13,7 +13,7 @@ from karpenter.api.meta import find_status_condition
 from karpenter.api.nodepool import NodePool
 from karpenter.cloud.errors import LaunchRefused
 from karpenter.cloud.kwok import Behaviour, Fail, LoseResponse, NeverJoin
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 from karpenter_local.sandbox.cloud import create_kwok_node_class
 from karpenter_local.sandbox.options import KwokOptions
 from karpenter_local.sandbox.sandbox import Sandbox

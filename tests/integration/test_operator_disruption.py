@@ -15,7 +15,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.cloud.kwok import Behaviour, NeverJoin
 from karpenter.controllers.disruption import STEERING_PERIOD
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 from karpenter_local.sandbox.options import KwokOptions
 from tests.integration.sandboxes import in_sandbox
 

@@ -9,7 +9,7 @@ from tests.integration.refusing import Refusing
 from tests.integration.sandboxes import in_sandbox, through
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Transport
+    from karpenter.kube.transport import Transport
     from karpenter_local.sandbox.sandbox import Sandbox
 
 

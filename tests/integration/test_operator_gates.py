@@ -16,7 +16,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import PodTemplate
 from karpenter.cloud.errors import LaunchRefused
 from karpenter.cloud.kwok import Fail
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 from karpenter_local.sandbox.sandbox import Sandbox
 from karpenter_local.virtual import run_virtual
 from tests.integration.lagging import Lagging

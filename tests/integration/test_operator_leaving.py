@@ -15,7 +15,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.cloud.kwok import Behaviour
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 from karpenter_local.sandbox.options import KwokOptions
 from tests.integration.sandboxes import in_sandbox
 

@@ -11,7 +11,7 @@ import pytest
 from karpenter.api.labels import CAPACITY_TYPE, NODEPOOL, ZONE
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 from karpenter_local.simulation.actions import AddPool, Deploy
 from karpenter_local.simulation.faults import SellOut
 from karpenter_local.simulation.report import explain

@@ -16,7 +16,7 @@ from tests.integration.sandboxes import aws_sandbox, through
 from tests.integration.test_aws import apply, scale
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Transport
+    from karpenter.kube.transport import Transport
 
 
 def grants(cloud: str, role: str = "ClusterRole karpenter") -> set[Grant]:

@@ -19,7 +19,8 @@ from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
 from karpenter.cli import main
 from karpenter.kube.errors import NotFound
-from karpenter.kube.rest import Request, untyped
+from karpenter.kube.targets import untyped
+from karpenter.kube.transport import Request
 from tests.integration.process import connected, inflate, pool, started
 from tests.integration.settling import until
 

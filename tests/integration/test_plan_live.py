@@ -20,7 +20,7 @@ from karpenter.cli import main
 from karpenter.kube.client import Client
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 from karpenter_local import kubeconfig
 from karpenter_local.sandbox.cloud import create_kwok_node_class
 from karpenter_local.sandbox.cluster import install_definitions

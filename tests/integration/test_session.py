@@ -22,7 +22,8 @@ from karpenter.cli import main
 from karpenter.kube.client import Client
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
-from karpenter.kube.rest import MergePatch, untyped
+from karpenter.kube.patches import MergePatch
+from karpenter.kube.targets import untyped
 from karpenter_local import kubeconfig
 from karpenter_local.sandbox.cluster import install_definitions
 from tests.integration.serving import Running

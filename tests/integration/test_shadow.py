@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from karpenter.core.model.catalog import Catalog
-    from karpenter.kube.rest import Request, Response
+    from karpenter.kube.transport import Request, Response
     from karpenter.shadow.account import ShadowAccount
 
 CLASSIC: Final = {

@@ -17,7 +17,8 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
 from karpenter.cli import main
-from karpenter.kube.rest import Request, Selection
+from karpenter.kube.rest import Selection
+from karpenter.kube.transport import Request
 from tests.integration.process import connected, inflate, pool
 from tests.integration.settling import until
 

@@ -81,14 +81,14 @@ _DRAINING: Final = (
 _BUDGETS: Final = (
     PlantedBug(
         name="budgets forget running disruptions",
-        find="return max(0, allowed - disrupting)",
-        put="return max(0, allowed)",
+        find="return max(0, self.ceiling(pool_size) - disrupting)",
+        put="return max(0, self.ceiling(pool_size))",
         rules=("budgets",),
     ),
     PlantedBug(
         name="the caller of budgets forgets running disruptions",
-        find="disrupting=leaving[name], now=now",
-        put="disrupting=0, now=now",
+        find="each.left(size[name], disrupting[name])",
+        put="each.left(size[name], 0)",
         rules=("budgets",),
     ),
     PlantedBug(
@@ -111,8 +111,8 @@ _BUDGETS: Final = (
     ),
     PlantedBug(
         name="of several budgets the loosest decides",
-        find="return min(open_now, key=lambda budget: budget.ceiling(pool_size), default=None)",
-        put="return max(open_now, key=lambda budget: budget.ceiling(pool_size), default=None)",
+        find="return min(open_now, key=lambda budget: budget.ceiling(pool_size), default=_EVERYTHING)",
+        put="return max(open_now, key=lambda budget: budget.ceiling(pool_size), default=_EVERYTHING)",
         rules=("budgets",),
     ),
 )
@@ -439,7 +439,7 @@ _ORDER_AND_TIME: Final = (
     ),
     PlantedBug(
         name="drift of static pools does not use up budgets",
-        find="        headroom.take(candidate)\n        room[pool.name] = left - 1",
+        find="        headroom = headroom.after([candidate])\n        room[pool.name] = left - 1",
         put="        room[pool.name] = left - 1",
         rules=("budgets",),
     ),

@@ -97,7 +97,7 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ("provisioning/nomination.py", "_holds", "False", "(True)"): (
         "a claim that is gone, or goes, has no node on which pods are kept"
     ),
-    ("scheduling/build/pods.py", "_Zones._required", "False", "(True)"): (
+    ("scheduling/build/zones.py", "_Zones._required", "False", "(True)"): (
         "what must hold does not depend on preferences"
     ),
     ("scheduling/problem.py", "Cost.optimal", "self.gap <= 1e-6", "(self.gap < 1e-06)"): (_ROUNDING),
@@ -111,27 +111,27 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "pod.key in self._cluster.moving",
         "(pod.key not in self._cluster.moving)",
     ): ("nodes without room for any pod are only left out to be quicker"),
-    ("scheduling/encode/nodeclaimtemplate.py", "to_flags", "7", "(8)"): ("a byte too many is cut off again"),
+    ("scheduling/encode/offerings.py", "to_flags", "7", "(8)"): ("a byte too many is cut off again"),
     (
-        "scheduling/encode/nodeclaimtemplate.py",
+        "scheduling/encode/offerings.py",
         "_bits_by_number",
         "count <= _FEW",
         "not count <= _FEW",
     ): (_QUICKER),
     (
-        "scheduling/encode/nodeclaimtemplate.py",
+        "scheduling/encode/offerings.py",
         "_bits_by_number",
         "count <= _FEW",
         "(count < _FEW)",
     ): (_QUICKER),
     (
-        "scheduling/encode/nodeclaimtemplate.py",
+        "scheduling/encode/offerings.py",
         "_LabelValues.__init__",
         "not each.values",
         "(each.values)",
     ): (_QUICKER),
     (
-        "scheduling/encode/nodeclaimtemplate.py",
+        "scheduling/encode/offerings.py",
         "_LabelValues.matching",
         "not requirement.values",
         "(requirement.values)",
@@ -279,13 +279,13 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ("scheduling/pack/scheduler.py", "Scheduler.needs_exact_check", "1", "(2)"): (
         "what is checked exactly before it has to be is checked with the same answer"
     ),
-    ("scheduling/encode/preferences.py", "CompiledRelaxation.counts_version", "0", "(1)"): (_CHANGES),
-    ("scheduling/encode/existingnode.py", "ResourceRatio.__init__", "1", "(2)"): (
+    ("scheduling/pack/poddata.py", "CompiledRelaxation.counts_version", "0", "(1)"): (_CHANGES),
+    ("scheduling/pack/existingnode.py", "ResourceRatio.__init__", "1", "(2)"): (
         "it only keeps nothing from being divided by nothing"
     ),
-    ("scheduling/dynamicresources/allocator.py", "Allocator.fits_node", "1", "(2)"): (_ASKED_AGAIN),
-    ("scheduling/dynamicresources/allocator.py", "Allocator.fits_node", "0", "(1)"): (_ASKED_AGAIN),
-    ("scheduling/dynamicresources/allocator.py", "Allocator.narrowed", "0", "(1)"): (_ASKED_AGAIN),
+    ("scheduling/pack/allocator.py", "Allocator.fits_node", "1", "(2)"): (_ASKED_AGAIN),
+    ("scheduling/pack/allocator.py", "Allocator.fits_node", "0", "(1)"): (_ASKED_AGAIN),
+    ("scheduling/pack/allocator.py", "Allocator.narrowed", "0", "(1)"): (_ASKED_AGAIN),
     ("scheduling/dynamicresources/search.py", "AllocationPath._count", "sign > 0", "(sign >= 0)"): (
         "it is one more or one less"
     ),

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karpenter.core.scheduling.encode.nodeclaimtemplate import to_bits, to_flags
+from karpenter.core.scheduling.encode.offerings import to_bits, to_flags
 
 
 @given(st.lists(st.booleans(), max_size=200))

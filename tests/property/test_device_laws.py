@@ -39,11 +39,11 @@ from karpenter.core.scheduling.dynamicresources.types import (
     DeviceId,
     DeviceInfo,
     DynamicResources,
-    NodeTarget,
     PodClaim,
     PodClaims,
     PoolId,
 )
+from karpenter.core.scheduling.encode.devices import NodeTarget
 from karpenter.core.scheduling.solve import search
 from karpenter_local.testing.builders import instance_type, node, offerings, pod, pool, problem
 

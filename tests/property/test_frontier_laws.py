@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karpenter.core.scheduling.encode.nodeclaimtemplate import pareto
+from karpenter.core.scheduling.encode.offerings import pareto
 
 rows = st.lists(st.tuples(*[st.integers(0, 6)] * 3), min_size=1, max_size=20)
 

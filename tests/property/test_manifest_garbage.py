@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from hypothesis import given, settings
@@ -12,13 +12,17 @@ from hypothesis import strategies as st
 from karpenter.api.manifests import documents, documents_or_refusals, read_object
 from karpenter.api.meta import InvalidObject, Resource
 from karpenter.api.pod import TopologySpreadConstraint
-from karpenter.core.scheduling.build.build import BuiltProblem, SchedulingPolicy, build_problem
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options, Problem
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.apps import expand_workloads
 from karpenter.core.state.cluster import view_of
+from karpenter_local.testing.cluster_problem import build_problem
 from tests.property.manifests import OBJECTS, SPOILED
 from tests.unit.core.scheduling.build.catalogue import CATALOG
+
+if TYPE_CHECKING:
+    from karpenter.core.scheduling.build.build import BuiltProblem
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EVERYTHING = SchedulingPolicy(

@@ -30,8 +30,8 @@ from karpenter.base.batcher import BatchWindow
 from karpenter.cli.planning.decision import PlanDecision, decide
 from karpenter.cli.planning.input import read_input
 from karpenter.cloud.catalogs.ec2.volumes import node_class_of
-from karpenter.controllers.controller import InlineExecutor
 from karpenter.controllers.disruption import DisruptionController, DisruptionQueue
+from karpenter.controllers.executor import InlineExecutor
 from karpenter.controllers.metrics.savings import SavingsMetrics
 from karpenter.controllers.nodeclaim import Expiration
 from karpenter.controllers.provisioner import Provisioner

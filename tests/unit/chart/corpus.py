@@ -67,7 +67,8 @@ CASES = {path.name: _case(path) for path in sorted((DATA / "values").iterdir())}
 
 def rendered(helm: Helm, chart: Path, case: ValuesCase) -> subprocess.CompletedProcess[str]:
     """Render a chart with helm, as it is for a cluster with the Prometheus operator."""
-    served = ("--api-versions", "monitoring.coreos.com/v1")
+    kinds = ("monitoring.coreos.com/v1", "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy")
+    served = [word for kind in kinds for word in ("--api-versions", kind)]
     return helm("template", case.release, chart, "--namespace", case.namespace, *served, *case.arguments())
 
 

@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from karpenter.cli import main
-from karpenter.kube.rest import untyped
+from karpenter.kube.targets import untyped
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.virtual import VirtualClock, run_virtual
 

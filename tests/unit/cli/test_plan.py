@@ -17,7 +17,7 @@ from karpenter.cli.planning.input import read_input
 from karpenter.cli.planning.page import gap_sentence
 from karpenter.core.scheduling.problem import Cost
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from tests.unit.why.clusters import pod
 
 NOW = "2026-03-01T12:00:00Z"

@@ -15,7 +15,7 @@ from karpenter.cli.errors import CommandError
 from karpenter.cli.run import refused
 from karpenter.cloud.aws.options import AWS_SETTINGS
 from karpenter.kube.errors import NotFound, Status
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from karpenter.operator.options import SETTINGS
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import msgspec
 
 from karpenter.controllers.perform import Performer
 from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectDeleted, ObjectUpdated
-from karpenter.kube.rest import EVERYTHING, Page, Selection
+from karpenter.kube.rest import EVERYTHING, Selection
+from karpenter.kube.targets import Page
 from tests.unit.core.lifecycle.objects import BORN
 from tests.unit.telemetry.clocks import NOON, HandClock
 

@@ -12,12 +12,14 @@ from structlog.testing import capture_logs
 
 from karpenter.api.labels import ALL_LABEL_RULES, DO_NOT_DISRUPT
 from karpenter.api.meta import Condition
-from karpenter.controllers.controller import InlineExecutor
 from karpenter.controllers.disruption import QUEUE_PERIOD, UNSYNCED, DisruptionController, DisruptionQueue
+from karpenter.controllers.executor import InlineExecutor
 from karpenter.controllers.metrics.savings import SavingsMetrics
 from karpenter.core.disruption.candidates import Candidate, find_candidates
 from karpenter.core.disruption.command import DRIFTED, EMPTY, Command
-from karpenter.core.disruption.memory import DisruptionMemory, ExpectedOutcome, FinishedCommand, Payback
+from karpenter.core.disruption.memory import DisruptionMemory, FinishedCommand
+from karpenter.core.disruption.outcomes import ExpectedOutcome
+from karpenter.core.disruption.payback import Payback
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.disruption.validation import validate
 from karpenter.core.effects import DeleteObject
@@ -26,7 +28,7 @@ from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from karpenter.kube.errors import Conflict, Status, Unreachable
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from karpenter.telemetry.metrics import Metrics
 from karpenter.telemetry.metrics import disruption as declared
 from tests.unit.controllers.harness import Shell

@@ -16,7 +16,9 @@ from karpenter.controllers.controller import Requeue
 from karpenter.controllers.eviction import EvictionController, EvictionQueue
 from karpenter.core.effects import Announce, Count, Evict
 from karpenter.kube.errors import KubeError, ServerFailed, Unreachable, status_error
-from karpenter.kube.rest import Page, Request, Response, Selection, named
+from karpenter.kube.rest import Selection, named
+from karpenter.kube.targets import Page
+from karpenter.kube.transport import Request, Response
 from tests.unit.controllers.harness import Shell
 from tests.unit.core.lifecycle.objects import NOW, at, pod
 

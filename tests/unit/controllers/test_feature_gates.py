@@ -25,7 +25,7 @@ from karpenter.core.effects import CreateClaim
 from karpenter.core.provisioning.provisioner import ProvisioningDecision
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from tests.unit.controllers.harness import CLASS, Shell, wakes
 from tests.unit.controllers.test_nodeclaim import Market
 from tests.unit.core.lifecycle.objects import BORN, at, claim, complete, node, pod, pool

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT, ZONE
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClassReference
-from karpenter.controllers.controller import PoolCatalogs
+from karpenter.controllers.catalogs import PoolCatalogs
 from karpenter.controllers.interruption import SpotInterruptions
 from karpenter.core.model.catalog import Catalog
 from karpenter_local.testing.builders import instance_type

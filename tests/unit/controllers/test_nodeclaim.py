@@ -27,7 +27,7 @@ from karpenter.core.effects import Amend, DeleteObject
 from karpenter.core.model.catalog import EMPTY, Catalog
 from karpenter.core.state.cluster import ObjectUpdated
 from karpenter.kube.errors import Conflict, Status, status_error_of
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from tests.unit.controllers.harness import CLASS, Shell, wakes
 from tests.unit.core.disruption.clusters import MARKET
 from tests.unit.core.lifecycle.objects import (

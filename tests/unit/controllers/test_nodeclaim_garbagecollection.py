@@ -14,7 +14,7 @@ from karpenter.cloud.errors import CloudUnreachable
 from karpenter.controllers.nodeclaim import InstanceGarbageCollection
 from karpenter.core.effects import DeleteObject, Effect, Terminate
 from karpenter.kube.errors import KubeError, Unreachable
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from karpenter.telemetry.metrics import Metrics, runtime
 from tests.unit.controllers.harness import Noted, Shell
 from tests.unit.core.lifecycle.objects import ID, NOW, at, claim, launched, node

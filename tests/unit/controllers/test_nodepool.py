@@ -18,7 +18,7 @@ from karpenter.controllers.nodepool import (
 )
 from karpenter.core.effects import Amend, RegistrationOutcome
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from tests.unit.controllers.harness import CLASS, Shell, wakes
 from tests.unit.core.lifecycle.objects import claim, complete, node, pool
 

@@ -10,14 +10,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from karpenter.api.labels import ZONE
-from karpenter.api.node import NodeSpec
 from karpenter.base.queue import WorkQueue
 from karpenter.controllers.nomination import TOGETHER, NodesOfDecision, PodNominator, nominates
 from karpenter.core.effects import DeleteObject, NominatePod
 from karpenter.core.provisioning.nomination import Nomination
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.kube.errors import KubeError, Status, status_error_of
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from karpenter.telemetry.metrics import Metrics, pods
 from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.controllers.harness import Shell
@@ -25,8 +24,11 @@ from tests.unit.core.lifecycle.objects import at, claim, complete, launched, nod
 from tests.unit.core.provisioning.test_nomination import ROOM, THERE, owned, waits
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.pod import Pod
+    from karpenter.core.effects import Effect
 
 OTHER: dict[str, Any] = {"spec": {"nodeName": "node-9"}}
 NEW: dict[str, Any] = {"spec": {"nodeName": ""}, "status": {"phase": "Pending"}}
@@ -176,29 +178,14 @@ def test_pods_that_are_alike_change_places() -> None:
     assert (scene.counted("planned"), scene.counted("elsewhere")) == (1.0, 0.0)
 
 
-def test_of_pods_that_are_spread_one_of_the_same_zone_gets_the_place() -> None:
-    """The zone is ahead then, and takes no other of them."""
-    zones = {name: {ZONE: f"zone-{name}"} for name in ("a", "b")}
-    nodes = [node(name=name, meta={"labels": labels}) for name, labels in zones.items()]
+def test_pods_that_must_be_spread_keep_no_room_from_the_others() -> None:
+    """kube-scheduler is not told of them, so it keeps no room for them."""
     spread = [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}]
-    wide: dict[str, Any] = {**NEW, "spec": {"nodeName": "", "topologySpreadConstraints": spread}}
-    more = node(name="more", meta={"labels": zones["b"]})
-    waits = [owned(name, **wide) for name in ("one", "two", "three")]
-    scene = Scene(*[msgspec.structs.replace(each, spec=NodeSpec()) for each in (*nodes, more)], *waits)
-    now = scene.clock.now()
-    scene.nominator.plan(
-        {
-            "default/one": Nomination("", now, "a"),
-            "default/two": Nomination("", now, "a"),
-            "default/three": Nomination("", now, "b"),
-        }
-    )
-    scene.put(bound(owned("one", **wide), "more"))
+    wide = [waits(name, topologySpreadConstraints=spread) for name in ("a", "b")]
+    scene = Scene(launched(status=ROOM), THERE, *wide, waits("c"))
+    scene.planned("a", "b", "c")
 
-    assert scene.nominator.nomination("default/two") == Nomination("", now, "a")
-    assert scene.nominator.nomination("default/three") == Nomination("", now, "a")
-    assert scene.counted("elsewhere") == 1.0
-    assert scene.woken == ["default/three"]
+    assert scene.written("a", "b", "c") == ["node-1"]
 
 
 def test_pods_that_no_node_was_planned_for_are_not_counted() -> None:
@@ -277,6 +264,30 @@ def test_nodes_of_one_decision_take_pods_together(
         return await open_after(scene, pauses, on_the_way=on_the_way)
 
     assert run_virtual(main()) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        pytest.param(0.3, 2.3, id="it is soon"),
+        pytest.param(9.0, 2.0 + TOGETHER, id="the server is slow"),
+    ],
+)
+def test_a_node_that_joins_late_waits_for_its_own_pods(seconds: float, expected: float) -> None:
+    """The others of its decision have taken pods by then; but its own are still nominated first."""
+
+    async def main() -> dict[str, float]:
+        scene = Scene(waits())
+        scene.nominator._clock = VirtualClock()
+        scene.nominator.plan({"default/web-0": Nomination("late", scene.clock.now())})
+
+        async def slow(_: Iterable[Effect]) -> None:
+            await asyncio.sleep(seconds)
+
+        scene.performer.perform = slow  # type: ignore[assignment, method-assign]
+        return await open_after(scene, {"early": 0.0, "late": 2.0})
+
+    assert run_virtual(main()) == {"early": TOGETHER, "late": expected}
 
 
 def test_a_claim_that_goes_is_not_waited_for() -> None:

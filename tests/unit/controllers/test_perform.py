@@ -45,8 +45,10 @@ from karpenter.core.lifecycle.launch import launch
 from karpenter.core.state.cluster import ClusterState
 from karpenter.core.state.pod import NOMINATION_MANAGER, is_nominated_by_us
 from karpenter.kube.errors import Conflict
+from karpenter.kube.patches import MergePatch
 from karpenter.kube.recorder import Recorder
-from karpenter.kube.rest import MergePatch, bind, untyped
+from karpenter.kube.rest import bind
+from karpenter.kube.targets import untyped
 from karpenter.telemetry.metrics import Metrics, claims
 from karpenter.telemetry.metrics import nodes as node_metrics
 from karpenter_local.cluster import LocalCluster

@@ -11,14 +11,14 @@ from structlog.testing import capture_logs
 
 from karpenter.base.batcher import BatchWindow
 from karpenter.base.queue import Supervisor
-from karpenter.controllers.controller import InlineExecutor
+from karpenter.controllers.executor import InlineExecutor
 from karpenter.controllers.provisioner import Provisioner
 from karpenter.core.effects import Announce, CreateClaim
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.provisioning.provisioner import ProvisioningSettings
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from karpenter.telemetry.metrics import Metrics, scheduler
 from karpenter_local.testing.builders import RESERVATION, instance_type
 from karpenter_local.testing.builders.machines import CORES

@@ -11,7 +11,7 @@ from karpenter.api.node import Node, Taint
 from karpenter.controllers.disruption import STEERING_PERIOD, UNSYNCED, Steering
 from karpenter.core.effects import Amend
 from karpenter.kube.errors import Conflict, KubeError, NotFound, Status, Unreachable
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from tests.unit.controllers.harness import Shell
 from tests.unit.core.disruption.clusters import machine, pod, pool
 

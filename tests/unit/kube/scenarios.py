@@ -27,17 +27,10 @@ from karpenter.kube.errors import (
 from karpenter.kube.informer import Informer, InformerUpdate
 from karpenter.kube.informer import InformerEvent as Told
 from karpenter.kube.leaderelection import LeaderElector, LockName
+from karpenter.kube.patches import JsonPatch, MergePatch, StrategicPatch
 from karpenter.kube.recorder import RecordedEvent, Recorder
-from karpenter.kube.rest import (
-    JsonPatch,
-    MergePatch,
-    Preconditions,
-    Selection,
-    StrategicPatch,
-    list_page,
-    target_of,
-    untyped,
-)
+from karpenter.kube.rest import Preconditions, Selection, list_page
+from karpenter.kube.targets import target_of, untyped
 
 Scenario = Callable[[Client, Clock], Coroutine[Any, Any, None]]
 

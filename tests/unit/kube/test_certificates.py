@@ -22,7 +22,7 @@ from karpenter.kube.http import (
     not_after,
     refused_client,
 )
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

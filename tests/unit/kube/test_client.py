@@ -21,7 +21,10 @@ from karpenter.kube.errors import (
     UndecodableResponse,
     Unreachable,
 )
-from karpenter.kube.rest import JsonPatch, MergePatch, Preconditions, Request, Response, Selection, untyped
+from karpenter.kube.patches import JsonPatch, MergePatch
+from karpenter.kube.rest import Preconditions, Selection
+from karpenter.kube.targets import untyped
+from karpenter.kube.transport import Request, Response
 from karpenter_local.apiserver.inprocess import InProcess
 from tests.unit.kube.toy import Toy, answer, status
 

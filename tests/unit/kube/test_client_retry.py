@@ -5,7 +5,9 @@ import pytest
 from karpenter.kube import rest
 from karpenter.kube.client import may_retry, retry_after_of
 from karpenter.kube.errors import KubeError, UndecodableResponse, Unreachable, status_error
-from karpenter.kube.rest import Apply, JsonPatch, MergePatch, Request, untyped
+from karpenter.kube.patches import Apply, JsonPatch, MergePatch
+from karpenter.kube.targets import untyped
+from karpenter.kube.transport import Request
 from tests.unit.kube.toy import status
 
 NODES = untyped("v1", "nodes", kind="Node", namespaced=False)

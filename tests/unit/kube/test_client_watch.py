@@ -9,7 +9,8 @@ import pytest
 from karpenter.api.pod import Pod
 from karpenter.kube.client import Bookmark, UndecodableObject, WatchChange, WatchEvent, read_events
 from karpenter.kube.errors import Gone, UndecodableResponse
-from karpenter.kube.rest import ObjectIdentity, Request, target_of
+from karpenter.kube.targets import ObjectIdentity, target_of
+from karpenter.kube.transport import Request
 
 ASKED = Request(method="GET", path="/api/v1/pods")
 

@@ -21,7 +21,7 @@ from karpenter.kube.errors import (
     Unreachable,
     status_error,
 )
-from karpenter.kube.rest import Request, Response
+from karpenter.kube.transport import Request, Response
 from tests.unit.kube.toy import status
 
 ASKED = Request(method="GET", path="/api/v1/pods")

@@ -15,7 +15,7 @@ from karpenter.kube.client import Client
 from karpenter.kube.errors import NotFound, Unauthorized, Unreachable
 from karpenter.kube.http import RECHECK, Certificate, Endpoint, HttpTransport, StaticCredentials, Tls, Trust
 from karpenter.kube.informer import Informer
-from karpenter.kube.rest import Pairs, Request, Response, Streaming
+from karpenter.kube.transport import Pairs, Request, Response, Streaming
 from tests.unit.kube.certificates import Authority
 from tests.unit.kube.toy import Toy
 from tests.unit.kube.wire import Port, listening, proxying

@@ -8,7 +8,7 @@ import pytest
 
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.http import Endpoint, HttpTransport, StaticCredentials, Trust, proxy_for
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from karpenter_local.cluster import LocalCluster
 
 PROXY = "http://gate:3128"

@@ -13,7 +13,7 @@ from karpenter.base.clock import SystemClock
 from karpenter.kube.errors import BadRequest, NotConfigured, status_error
 from karpenter.kube.http import Endpoint, HttpTransport, StaticCredentials
 from karpenter.kube.kubeconfig import from_kubeconfig
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -14,7 +14,9 @@ from karpenter.api.pod import Pod
 from karpenter.kube.client import Client
 from karpenter.kube.errors import UndecodableResponse, Unreachable
 from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
-from karpenter.kube.rest import Plain, Request, Response, Selection, untyped
+from karpenter.kube.rest import Selection
+from karpenter.kube.targets import Plain, untyped
+from karpenter.kube.transport import Request, Response
 from tests.unit.kube.toy import Toy, status
 
 NODES = untyped("v1", "nodes", kind="Node", namespaced=False)

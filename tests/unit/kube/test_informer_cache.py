@@ -9,7 +9,7 @@ from structlog.typing import EventDict
 
 from karpenter.kube.client import WatchChange
 from karpenter.kube.informer import Cache, InformerDelete, InformerEvent, InformerUpdate, is_after
-from karpenter.kube.rest import Plain, untyped
+from karpenter.kube.targets import Plain, untyped
 
 PODS = untyped("v1", "pods", kind="Pod", namespaced=True)
 

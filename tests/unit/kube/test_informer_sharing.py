@@ -15,7 +15,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Container, Pod, PodSpec, PodStatus
 from karpenter.core.model.nodepool_hash import pool_hash
 from karpenter.kube.informer import MAX_EXTRA_FAMILIES, Cache, share
-from karpenter.kube.rest import target_of, untyped
+from karpenter.kube.targets import target_of, untyped
 
 
 class Leaf(msgspec.Struct, frozen=True):

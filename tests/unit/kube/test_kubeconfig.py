@@ -17,7 +17,7 @@ from karpenter.kube import execplugin
 from karpenter.kube.errors import NotConfigured
 from karpenter.kube.http import Certificate, Credentials, HttpTransport, bearer
 from karpenter.kube.kubeconfig import Cluster, find_cluster, from_kubeconfig, in_cluster
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from tests.unit.kube.certificates import Authority
 from tests.unit.kube.toy import Toy
 from tests.unit.kube.wire import listening

@@ -10,7 +10,8 @@ from karpenter.api.node import Node
 from karpenter.base.ratelimiting import Fence, LeaseNotHeld
 from karpenter.kube.client import Client
 from karpenter.kube.leaderelection import LeaderElector, LeadershipLost, LockName
-from karpenter.kube.rest import MergePatch, Request, Response, Streaming
+from karpenter.kube.patches import MergePatch
+from karpenter.kube.transport import Request, Response, Streaming
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.virtual import VirtualClock, VirtualLoop
 from tests.unit.kube.toy import Toy

@@ -13,7 +13,8 @@ from karpenter.base.clock import SystemClock
 from karpenter.kube.client import Client
 from karpenter.kube.errors import NotFound
 from karpenter.kube.http import Endpoint, HttpTransport, StaticCredentials, Trust
-from karpenter.kube.rest import Selection, untyped
+from karpenter.kube.rest import Selection
+from karpenter.kube.targets import untyped
 from tests.contract.kubernetes.servers import real
 from tests.unit.kube.scenarios import CONFIGS, DEPLOYMENTS, SCENARIOS, title
 

@@ -9,7 +9,10 @@ from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
 from karpenter.kube import rest
-from karpenter.kube.rest import Apply, MergePatch, Preconditions, Request, Selection, target_of, untyped
+from karpenter.kube.patches import Apply, MergePatch
+from karpenter.kube.rest import Preconditions, Selection
+from karpenter.kube.targets import target_of, untyped
+from karpenter.kube.transport import Request
 
 PODS = target_of(Pod)
 NODES = target_of(Node)

@@ -12,7 +12,7 @@ import json
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
-from karpenter.kube.rest import Request, Response, Streaming
+from karpenter.kube.transport import Request, Response, Streaming
 
 Plain = dict[str, Any]
 Fault = Callable[[Request], Response | Exception | None]

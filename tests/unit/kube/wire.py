@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from karpenter.kube.http import Certificate
-from karpenter.kube.rest import Handler, Request, Response, Streaming
+from karpenter.kube.transport import Handler, Request, Response, Streaming
 
 
 class Port:

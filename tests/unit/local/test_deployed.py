@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from karpenter.kube.errors import ServerFailed
-from karpenter.kube.rest import untyped
+from karpenter.kube.targets import untyped
 from karpenter_local import deployed as module
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.deployed import container_environment, deployed, process_environment

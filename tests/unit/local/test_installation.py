@@ -9,7 +9,8 @@ from karpenter.api.cluster import Lease
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
 from karpenter.kube.errors import NotFound
-from karpenter.kube.rest import Selection, untyped
+from karpenter.kube.rest import Selection
+from karpenter.kube.targets import untyped
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.installation import LEASE, installed, objects
 

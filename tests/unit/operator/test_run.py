@@ -14,7 +14,7 @@ from karpenter.api.cluster import Lease
 from karpenter.base.clock import SystemClock
 from karpenter.kube.errors import NotConfigured
 from karpenter.kube.leaderelection import LeadershipLost
-from karpenter.kube.rest import MergePatch, Request, Response
+from karpenter.kube.patches import MergePatch
 from karpenter.operator.options import SettingError, parse_settings
 from karpenter.operator.run import OperatorProcess, OperatorTarget, resident, run
 from karpenter.telemetry.metrics import runtime
@@ -31,6 +31,8 @@ from tests.unit.operator.election import leading, until_it_leads
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
+
+    from karpenter.kube.transport import Request, Response
 
 
 FREE_PORTS = {"metrics-port": "0", "health-probe-port": "0"}

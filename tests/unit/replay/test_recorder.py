@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from karpenter.api.meta import ObjectReference
-from karpenter.controllers.controller import InlineExecutor, RecordingExecutor
+from karpenter.controllers.executor import InlineExecutor, RecordingExecutor
 from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
 from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.disruption.settings import DisruptionContext

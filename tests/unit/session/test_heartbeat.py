@@ -18,7 +18,7 @@ from karpenter_local.virtual import VirtualClock, run_virtual
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from karpenter.kube.rest import Request, Response, Streaming
+    from karpenter.kube.transport import Request, Response, Streaming
 
 
 class FailingTransport:

@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api.meta import Condition
 from karpenter.api.nodepool import Budget
-from karpenter.controllers.controller import InlineExecutor
+from karpenter.controllers.executor import InlineExecutor
 from karpenter.controllers.metrics.nodepool import PERIOD, DisruptionBudgetMetrics
 from karpenter.core.state.cluster import ObjectUpdated
 from karpenter.telemetry.metrics import disruption, nodepools

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
-from karpenter.controllers.controller import InlineExecutor
+from karpenter.controllers.executor import InlineExecutor
 from karpenter.controllers.metrics.savings import PERIOD, BoundMetrics, CostMetrics, SavingsMetrics
-from karpenter.core.disruption.memory import SavingLifetime
+from karpenter.core.disruption.churn import SavingLifetime
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.state.cluster import ObjectDeleted
 from karpenter.telemetry.metrics import CounterMetric, GaugeMetric, MetricSpec

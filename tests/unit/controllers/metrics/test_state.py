@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from karpenter.controllers.controller import ClusterStateMetrics
+from karpenter.controllers.metrics.state import ClusterStateMetrics
 from karpenter.controllers.provisioner import Search
 from karpenter.core.state.cluster import ObjectUpdated
 from karpenter.telemetry.metrics import scheduler as declared

@@ -30,13 +30,14 @@ from karpenter.api.nodepool import (
 from karpenter.api.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
 from karpenter.core.disruption.candidates import Candidate, find_candidates
 from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
-from karpenter.core.disruption.memory import DisruptionMemory, RestPeriod
+from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.disruption.outcomes import RestPeriod
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
 from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.build.build import SchedulingPolicy
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import ClusterView, view_of
 from karpenter.core.state.pdb import PdbLimits

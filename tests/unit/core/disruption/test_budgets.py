@@ -13,11 +13,11 @@ from karpenter.core.disruption.budgets import (
     BudgetError,
     DisruptionBudget,
     Headroom,
-    binding,
     budget_usage,
     headroom,
     parse_budget,
     read_budgets,
+    tightest_budget,
 )
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.state.pdb import PdbLimits
@@ -98,12 +98,14 @@ def test_the_budget_that_decides_can_be_named() -> None:
     """The tightest open budget is known, and of equals the first."""
     budgets = read_budgets([Wire(nodes="5"), Wire(nodes="2"), Wire(nodes="20%"), OFFICE_HOURS])
 
-    assert binding(budgets, reason="Empty", pool_size=10, now=EVENING) == DisruptionBudget(nodes=2)
+    assert tightest_budget(budgets, reason="Empty", pool_size=10, now=EVENING) == DisruptionBudget(nodes=2)
 
 
-def test_no_open_budget_decides_nothing() -> None:
-    """Where no budget is open there is none to name."""
-    assert binding(read_budgets([OFFICE_HOURS]), reason="Empty", pool_size=10, now=EVENING) is None
+def test_no_open_budget_holds_nothing_back() -> None:
+    """Where no budget is open every node may go."""
+    assert tightest_budget(
+        read_budgets([OFFICE_HOURS]), reason="Empty", pool_size=10, now=EVENING
+    ) == DisruptionBudget(percent=100)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,7 @@ def test_a_machine_whose_instance_is_gone_uses_up_no_budget() -> None:
     ("budgets", "words"),
     [
         pytest.param((Wire(nodes="0"),), "(0 nodes)", id="the tightest budget is named"),
-        pytest.param((), "(none)", id="without one, that there is none"),
+        pytest.param((), "(100%)", id="without one, all nodes may go"),
     ],
 )
 def test_a_budget_says_which_it_is(budgets: tuple[Wire, ...], words: str) -> None:
@@ -184,6 +186,17 @@ def test_a_budget_says_which_it_is(budgets: tuple[Wire, ...], words: str) -> Non
     nodes = state_nodes(view)
     (found,) = find_candidates(nodes, view, MARKET, PdbLimits(view), NOW).candidates
 
-    assert Headroom(nodes, view, "Empty", NOW).obstacle(found) == (
+    assert Headroom.at(view, "Empty", NOW).obstacle(found) == (
         f"the disruption budget of NodePool default {words} allows no more for Empty"
     )
+
+
+def test_what_is_left_after_some_nodes_is_another_value() -> None:
+    """Searches ask one headroom again and again; what one of them would use up is not gone for the others."""
+    view = cluster(pool(budgets=(Wire(nodes="1"),)), machine("one"), machine("two"))
+    one, two = find_candidates(state_nodes(view), view, MARKET, PdbLimits(view), NOW).candidates
+    whole = Headroom.at(view, "Empty", NOW)
+
+    assert not whole.after([one]).allows(two)
+    assert whole.allows(two)
+    assert whole == Headroom.at(view, "Empty", NOW)

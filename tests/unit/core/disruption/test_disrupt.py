@@ -15,7 +15,7 @@ from karpenter.core.disruption.balanced import PoolTotals, balance
 from karpenter.core.disruption.cost import eviction_cost, price_of
 from karpenter.core.disruption.disrupt import UNEXPLAINED
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.scheduling.build.build import SchedulingPolicy
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, kind, machine, pod, pool
 

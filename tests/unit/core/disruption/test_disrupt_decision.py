@@ -11,7 +11,8 @@ import pytest
 from karpenter.api.meta import Condition
 from karpenter.api.nodepool import Budget
 from karpenter.core.disruption.disrupt import RELOOK, DisruptionDecision, disrupt
-from karpenter.core.disruption.memory import DisruptionMemory, Payback
+from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.disruption.payback import Payback
 from karpenter.core.model.catalog import Catalog
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, facts, held, kind, machine, pod, pool
 

@@ -13,7 +13,8 @@ from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.meta import Condition, Resource
 from karpenter.api.nodepool import Budget
 from karpenter.core.disruption.disrupt import disrupt
-from karpenter.core.disruption.memory import DisruptionMemory, RestPeriod
+from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.disruption.outcomes import RestPeriod
 from tests.unit.core.disruption.clusters import (
     LONG_AGO,
     MARKET,

@@ -16,12 +16,11 @@ from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from karpenter.core.disruption.consolidation import Consolidation, RefusedMove
 from karpenter.core.disruption.global_search import MoveCosts, consolidate_globally, least_cost
-from karpenter.core.disruption.memory import LeastSaving
 from karpenter.core.disruption.multinodeconsolidation import consolidate_several
+from karpenter.core.disruption.payback import LeastSaving
 from karpenter.core.disruption.singlenodeconsolidation import consolidate_one
 from karpenter.core.disruption.sweep import ClusterSweep, RemovalBound
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, kind, machine, pod, pool, simulated
 
 if TYPE_CHECKING:
@@ -315,7 +314,7 @@ def test_which_sets_of_nodes_are_looked_at() -> None:
         found = global_search._sets(
             named,
             [named[at] for at in wasteful],
-            lambda: Headroom(state_nodes(view), view, UNDERUTILIZED, NOW),
+            Headroom.at(view, UNDERUTILIZED, NOW),
         )
         return ["".join(each.name[1:] for each in some) for some in found]
 
@@ -339,9 +338,6 @@ class _Groups:
         """Return the nodes that may go together: all."""
         return list(candidates)
 
-    def take(self, candidate: Any) -> None:
-        self.taken.append(candidate.number)
-
     def most(self, group: Any, launched: Any = None) -> float:
         """Return what may be saved: nothing by half a group."""
         del launched
@@ -354,8 +350,10 @@ class _Groups:
         pays = self.pays[number] == "+"
         return (saving(9.0, *(each.name for each in group)) if pays else REFUSED), None
 
-    def after(self, command: Command) -> _Groups:
-        del command
+    def after(self, going: Any) -> _Groups:
+        """Note the nodes that budgets are asked to let go; a command changes nothing here."""
+        if not isinstance(going, Command):
+            self.taken += [each.number for each in going]
         return self
 
 
@@ -406,7 +404,7 @@ def _found(
         list(candidates.values()),
         consolidation,
         simulator,
-        lambda: Headroom(state_nodes(view), view, UNDERUTILIZED, NOW),
+        Headroom.at(view, UNDERUTILIZED, NOW),
         lambda: stop,
         least=lambda _: LeastSaving(least, least),
     )
@@ -577,7 +575,7 @@ def _classic(parts: list[Any], *, several: bool, stop: int = 99, **disruption: A
     simulator, candidates = simulated(view)
     ranked = [candidates[name] for name in sorted(candidates)]
     asked = iter([False] * stop + [True] * 99)
-    headroom = Headroom(state_nodes(view), view, UNDERUTILIZED, NOW)
+    headroom = Headroom.at(view, UNDERUTILIZED, NOW)
     consolidation = Consolidation(simulator, {}, spot_to_spot=False, most_replacements=1)
     method = consolidate_several if several else consolidate_one
     found = method(ranked, consolidation, headroom, lambda: next(asked))

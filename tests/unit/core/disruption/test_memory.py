@@ -9,17 +9,10 @@ import msgspec
 
 from karpenter.api.nodepool import Budget
 from karpenter.core.disruption.candidates import find_candidates
+from karpenter.core.disruption.churn import PoolChange, record_savings
 from karpenter.core.disruption.command import EMPTY
-from karpenter.core.disruption.memory import (
-    EXPLAINED,
-    DisruptionMemory,
-    ExpectedOutcome,
-    FinishedCommand,
-    PoolChange,
-    RestPeriod,
-    observe,
-    record_savings,
-)
+from karpenter.core.disruption.memory import EXPLAINED, DisruptionMemory, FinishedCommand, observe
+from karpenter.core.disruption.outcomes import ExpectedOutcome, RestPeriod
 from karpenter.core.effects import Announce
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes

@@ -39,7 +39,7 @@ def test_the_longest_prefix_that_pays_goes_together(count: int) -> None:
     view = cluster(pool(), *(machine(f"n{at}") for at in range(count)))
     nodes = state_nodes(view)
     ranked = find_candidates(nodes, view, MARKET, PdbLimits(view), NOW).candidates
-    headroom = Headroom(nodes, view, UNDERUTILIZED, NOW)
+    headroom = Headroom.at(view, UNDERUTILIZED, NOW)
     for paying in range(count + 1):
         prefixes = Prefixes(paying)
         found = consolidate_several(ranked, prefixes, headroom, lambda: False)  # type: ignore[arg-type]

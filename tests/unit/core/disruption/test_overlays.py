@@ -9,7 +9,8 @@ from karpenter.api.meta import Resource, convert
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.disruption.validation import ValidCommand, validate
-from karpenter.core.scheduling.build.build import SchedulingPolicy, overlaid_catalog
+from karpenter.core.scheduling.build.offered import overlaid_catalog
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, facts, held, machine, pod, pool
 
 OVERLAYS = SchedulingPolicy(overlays=True)

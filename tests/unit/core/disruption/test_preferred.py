@@ -24,21 +24,16 @@ from karpenter.api.nodepool import Budget, NodePool, PoolRequirement
 from karpenter.api.price_annotations import annotated_preference
 from karpenter.cloud.offerings import mark_unavailable
 from karpenter.core.disruption import preferred
+from karpenter.core.disruption.churn import RETURN_HOLD, PastCommand
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from karpenter.core.disruption.disrupt import RELOOK, SAMPLE, DisruptionDecision, disrupt
-from karpenter.core.disruption.memory import (
-    RETURN_HOLD,
-    DisruptionMemory,
-    FinishedCommand,
-    PastCommand,
-    Payback,
-    RestPeriod,
-    observe,
-)
+from karpenter.core.disruption.memory import DisruptionMemory, FinishedCommand, observe
+from karpenter.core.disruption.outcomes import RestPeriod
+from karpenter.core.disruption.payback import Payback
 from karpenter.core.disruption.validation import InvalidCommand, ValidCommand, validate
 from karpenter.core.model.catalog import Catalog, InstanceType, OfferingName
 from karpenter.core.model.pricing import Commitment, PricePolicy
-from karpenter.core.scheduling.build.build import SchedulingPolicy
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from tests.unit.core.disruption.clusters import (
     LONG_AGO,
     MARKET,

@@ -10,7 +10,7 @@ import pytest
 from karpenter.api.labels import PREFERRED_POOL_PRICE
 from karpenter.api.nodepool import Budget
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
-from karpenter.core.disruption.memory import Payback
+from karpenter.core.disruption.payback import Payback
 from karpenter.core.model.catalog import Catalog
 from tests.unit.core.disruption.clusters import MARKET, decided, held, kind, machine, pod, simulated
 from tests.unit.core.disruption.test_preferred import ON, fallen_back, market, only_command, told, weighed

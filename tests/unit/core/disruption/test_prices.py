@@ -16,7 +16,8 @@ from karpenter.core.disruption.cost import price_of
 from karpenter.core.disruption.prices import types_for_variety
 from karpenter.core.model.catalog import Catalog, VolumePrice
 from karpenter.core.model.pricing import Commitment, NodeVolume, PricePolicy
-from karpenter.core.scheduling.build.build import SchedulingPolicy, overlaid_catalog
+from karpenter.core.scheduling.build.offered import overlaid_catalog
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.state.cluster import NodeClass
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import (

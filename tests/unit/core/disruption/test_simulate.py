@@ -24,7 +24,8 @@ from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from karpenter.core.disruption.simulate import RunningPods, Simulator
 from karpenter.core.disruption.sweep import FreeResources, least_requests
-from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble
+from karpenter.core.scheduling.build.build import assemble
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.problem import BoundPod, ExistingNode, Options, Problem
 from karpenter.core.scheduling.solve import search, solve
 from karpenter.core.state.pdb import PdbLimits

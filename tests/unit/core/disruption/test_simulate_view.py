@@ -15,7 +15,7 @@ from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from karpenter.core.disruption.simulate import RunningPods, SimulationState, Simulator
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.model.requirements import NOTHING_REQUIRED
-from karpenter.core.scheduling.build.build import SchedulingPolicy
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.dynamicresources.types import DynamicResources
 from karpenter.core.scheduling.problem import (
     BoundPod,

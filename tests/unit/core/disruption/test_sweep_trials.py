@@ -21,7 +21,7 @@ from karpenter.api.pod import (
 )
 from karpenter.core.disruption import sweep as sweeps
 from karpenter.core.disruption.budgets import Headroom
-from karpenter.core.disruption.memory import LeastSaving
+from karpenter.core.disruption.payback import LeastSaving
 from karpenter.core.disruption.sweep import ClusterSweep, RemovalBound, memory_per_cpu
 from karpenter.core.model.catalog import Catalog, Offering
 from karpenter.core.model.requirements import Requirements
@@ -260,7 +260,7 @@ def _swept(
 ) -> tuple[list[str], list[str]]:
     asked = iter([False] * stops + [True] * 99)
     sweep = _sweep(view)
-    headroom = Headroom(state_nodes(view), view, "Underutilized", NOW)
+    headroom = Headroom.at(view, "Underutilized", NOW)
     asked_of = dict.fromkeys((each.name for each in sweep.candidates.values()), 0.0) | dict(least or {})
     wanted = {name: LeastSaving(each, each) for name, each in asked_of.items()}
     found = sweep.sweep(headroom, lambda: next(asked), wanted)
@@ -313,7 +313,7 @@ def test_what_a_sweep_must_save_where_nothing_is_launched(
     """A large machine for $0.40 whose pod has room on another, which stays."""
     view = cluster(pool(), machine("n1", "large"), machine("n2", "small"), pod("a-0", "n1"))
     sweep = _sweep(view)
-    headroom = Headroom(state_nodes(view), view, "Underutilized", NOW)
+    headroom = Headroom.at(view, "Underutilized", NOW)
 
     found = sweep.sweep(headroom, lambda: False, {"n1": least, "n2": LeastSaving(9.0, 9.0)})
 
@@ -333,9 +333,7 @@ def test_what_a_sweep_must_save_where_another_machine_is_launched(
     """A large machine for $0.40 becomes a small one for $0.10."""
     view = cluster(pool(), machine("n1", "large"), pod("a-0", "n1"))
 
-    found = _sweep(view).sweep(
-        Headroom(state_nodes(view), view, "Underutilized", NOW), lambda: False, {"n1": least}
-    )
+    found = _sweep(view).sweep(Headroom.at(view, "Underutilized", NOW), lambda: False, {"n1": least})
 
     assert (found.emptied, [each.name for each in found.exchanged]) == ([], expected)
 
@@ -510,7 +508,7 @@ def test_a_bound_knows_the_cluster_before_it_was_swept() -> None:
     _, candidates = simulated(view)
     sweep = _sweep(view)
     bound = RemovalBound(sweep)
-    headroom = Headroom(state_nodes(view), view, "Underutilized", NOW)
+    headroom = Headroom.at(view, "Underutilized", NOW)
 
     assert sweep.unswept() is sweep
     found = sweep.sweep(headroom, lambda: False, dict.fromkeys(candidates, LeastSaving(0.0, 0.0)))
@@ -559,7 +557,7 @@ def test_a_machine_is_tried_again_only_after_another_was_taken(monkeypatch: pyte
     assert [sweep.displaced(at) for at in sweep.candidates] == first
     assert sorted(tried) == [0, 1, 2]
 
-    headroom = Headroom(state_nodes(view), view, "Underutilized", NOW)
+    headroom = Headroom.at(view, "Underutilized", NOW)
     found = sweep.sweep(headroom, lambda: False, dict.fromkeys(("n1", "n2", "n3"), LeastSaving(0.0, 0.0)))
     assert [each.name for each in found.emptied] == ["n1"]
     tried.clear()
@@ -602,7 +600,7 @@ def test_a_machine_that_saves_less_than_it_costs_waits_for_better_ones() -> None
     )
     simulator, candidates = simulated(view)
     sweep = ClusterSweep(simulator.encoded(), [candidates["n1"], candidates["n2"]])
-    headroom = Headroom(state_nodes(view), view, "Underutilized", NOW)
+    headroom = Headroom.at(view, "Underutilized", NOW)
 
     found = sweep.sweep(headroom, lambda: False, dict.fromkeys(candidates, LeastSaving(0.0, 0.0)))
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from karpenter.core.effects import Step
 
 ASKS: dict[str, Any] = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]}
+SPREAD = {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone"}
 ROOM = {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}, "capacity": {"cpu": "2"}}
 THERE = node(meta={"labels": {NODEPOOL: "default", REGISTERED: "true", INITIALIZED: "true"}}, status=ROOM)
 PLANNED = Nomination("claim-1", NOW)
@@ -215,6 +216,20 @@ def test_who_has_nominated_a_pod(found: Pod, preempts: bool) -> None:
     """A pod for which kube-scheduler makes room needs no other; one that we have nominated still does."""
     assert is_preempting(found) is preempts
     assert is_unscheduled(found) is not preempts
+
+
+@pytest.mark.parametrize(
+    ("when", "told"),
+    [
+        pytest.param("DoNotSchedule", [], id="it must be spread"),
+        pytest.param("ScheduleAnyway", ["node-1"], id="it should be spread"),
+    ],
+)
+def test_pods_that_must_be_spread_are_left_to_kube_scheduler(when: str, told: list[str]) -> None:
+    """It would count others that are nominated for the node as if they ran there, and refuse each."""
+    found = waits(topologySpreadConstraints=[{**SPREAD, "whenUnsatisfiable": when}])
+
+    assert written(nominate(found, PLANNED, starting(), [], NOW)) == told
 
 
 def test_the_last_client_that_changed_the_field_has_nominated_the_pod() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from karpenter.api.capacitybuffer import CapacityBuffer
-from karpenter.api.labels import INITIALIZED, INSTANCE_TYPE, NODEPOOL, REGISTERED, TERMINATION_FINALIZER
+from karpenter.api.labels import INITIALIZED, INSTANCE_TYPE, NODEPOOL, REGISTERED, TERMINATION_FINALIZER, ZONE
 from karpenter.api.meta import convert
 from karpenter.api.pod import PodTemplate
 from karpenter.core.effects import Announce, Nominate
@@ -24,7 +24,8 @@ from karpenter.core.provisioning.provisioner import (
     over_limit,
     provision,
 )
-from karpenter.core.scheduling.build.build import SchedulingPolicy
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
+from karpenter.core.scheduling.encode.preferences import MOST_PREFERENCES
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import view_of
 from karpenter_local.testing.builders import RESERVATION, instance_type
@@ -151,6 +152,30 @@ def test_a_pod_without_a_place_learns_why() -> None:
     assert reasons(refused) == ["FailedScheduling"] * 2
     assert len(refused.ignored) == 1
     assert reasons(unready) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "policy", "expected"),
+    [
+        pytest.param(MOST_PREFERENCES, "Respect", [], id="as many as are considered"),
+        pytest.param(MOST_PREFERENCES + 1, "Respect", ["PreferencesIgnored"], id="one more"),
+        pytest.param(MOST_PREFERENCES + 1, "Ignore", [], id="preferences are left out anyway"),
+    ],
+)
+def test_a_pod_with_too_many_preferences_is_told(
+    count: int, policy: Literal["Respect", "Ignore"], expected: list[str]
+) -> None:
+    """A pod of which not every preference is considered gets a place, and an Event that says so."""
+    terms = [
+        {"weight": 1, "preference": {"matchExpressions": [{"key": f"k{each}", "operator": "Exists"}]}}
+        for each in range(count)
+    ]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+
+    found = decide(pool(), waiting(**ASKS, affinity=affinity), options=Options(preferences=policy))
+
+    assert reasons(found) == expected
+    assert len(found.claims) == 1
 
 
 def test_a_pool_that_nothing_satisfies_is_told() -> None:
@@ -317,6 +342,28 @@ def test_pods_keep_the_places_that_they_were_given() -> None:
 
     both = decide(*cluster, nominations={"default/first": there, "default/second": there})
     assert sorted(both.starting.values()) == ["claim-1"]
+
+
+@pytest.mark.parametrize(
+    ("spread", "nominate", "kept"),
+    [
+        pytest.param("", True, True, id="it is told to kube-scheduler"),
+        pytest.param("", False, False, id="nothing is"),
+        pytest.param("ScheduleAnyway", True, True, id="the pod should be spread"),
+        pytest.param("DoNotSchedule", True, False, id="the pod must be spread"),
+    ],
+)
+def test_a_place_on_a_running_node_is_kept_where_kube_scheduler_is_told(
+    spread: str, nominate: bool, kept: bool
+) -> None:
+    """Otherwise it may put the pod anywhere, and no other pod should wait for that."""
+    rules = [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": spread}] if spread else []
+    existing = node(meta={"labels": {**OURS, ZONE: "zone-a"}}, status=ROOM)
+    found = waiting(**ASKS, topologySpreadConstraints=rules)
+    decision = decide(pool(), existing, complete(), found, nominate=nominate)
+
+    assert decision.places == {"default/waits": "default"}
+    assert decision.memory.nominations == ({"default/waits": Nomination("claim-1", NOW)} if kept else {})
 
 
 def test_a_claim_is_not_created_where_its_pool_is_gone_or_full() -> None:

@@ -17,7 +17,7 @@ from karpenter.core.provisioning.provisioner import (
     pods_to_schedule,
     requires_no_pool,
 )
-from karpenter.core.scheduling.build.build import SchedulingPolicy
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.state.cluster import view_of
 from tests.unit.core.lifecycle.objects import NOW, complete, node, pod, pool
 

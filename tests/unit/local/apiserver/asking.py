@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from karpenter.kube.rest import Request, Response, Streaming
+from karpenter.kube.transport import Request, Response, Streaming
 from karpenter_local.apiserver.server import Server
 
 MERGE = "application/merge-patch+json"

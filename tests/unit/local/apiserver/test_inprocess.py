@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.rest import Handler, Request, Response, Streaming, Transport
+from karpenter.kube.transport import Handler, Request, Response, Streaming, Transport
 from karpenter_local.apiserver.inprocess import InProcess
 
 PODS = Request(

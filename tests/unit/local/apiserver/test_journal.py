@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.kube.rest import Request, Response
+from karpenter.kube.transport import Request, Response
 from karpenter_local.apiserver.journal import FileJournal, JournalError
 from karpenter_local.apiserver.server import Server
 from karpenter_local.apiserver.store import ObjectStore

@@ -1,6 +1,6 @@
 from typing import Any
 
-from karpenter.kube.rest import Request, Response
+from karpenter.kube.transport import Request, Response
 from karpenter_local.apiserver.server import Server
 from tests.unit.local.apiserver.asking import DEFINITIONS, ask, definition
 

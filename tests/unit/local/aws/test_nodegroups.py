@@ -9,7 +9,7 @@ from karpenter.api.labels import ZONE
 from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import render_user_data
 from karpenter.cloud.aws.amifamily.family import family_of
-from karpenter.kube.rest import untyped
+from karpenter.kube.targets import untyped
 from karpenter_local.aws.account import ManagedNodeGroup
 from karpenter_local.sandbox.options import AwsOptions, ClusterOptions
 from karpenter_local.sandbox.sandbox import Sandbox

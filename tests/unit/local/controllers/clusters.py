@@ -8,7 +8,9 @@ from typing import Any
 from karpenter.api.cluster import Event
 from karpenter.api.pod import Pod
 from karpenter.kube.errors import NotFound
-from karpenter.kube.rest import MergePatch, Plain, Selection
+from karpenter.kube.patches import MergePatch
+from karpenter.kube.rest import Selection
+from karpenter.kube.targets import Plain
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.virtual import VirtualClock
 

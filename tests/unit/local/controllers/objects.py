@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from karpenter.api.pod import Pod
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.testing.builders import manifest_pod
 
 NOW = datetime(2025, 1, 1, 12, 0, tzinfo=UTC)

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from karpenter.base.cron import parse_cron
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import cron_plan
 from tests.unit.local.controllers.objects import NOW, at, workload
 

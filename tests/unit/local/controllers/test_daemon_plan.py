@@ -7,7 +7,7 @@ import pytest
 from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers.daemon_plan import (
     Daemon,
     DaemonFit,

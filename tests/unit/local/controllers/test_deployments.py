@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import deployment_status, templates
 from karpenter_local.controllers.deployment_sets import (
     DESIRED,

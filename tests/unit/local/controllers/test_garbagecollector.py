@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from karpenter.api.kinds import ALL_KINDS
-from karpenter.kube.rest import Plain, untyped
+from karpenter.kube.targets import Plain, untyped
 from karpenter_local.controllers.garbagecollector import IGNORED
 from tests.unit.local.controllers.clusters import Small, small_cluster
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers.history import (
     HASH,
     data_of,

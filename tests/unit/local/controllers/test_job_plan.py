@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from karpenter.api.pod import Pod
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import job_plan
 from karpenter_local.controllers.job_plan import FINALIZER, INDEX, JobResult, parse_indexes, render_indexes
 from tests.unit.local.controllers.objects import NOW, at, pod, workload

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from karpenter.api.pod import Pod
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers.history import HASH, new_revision
 from karpenter_local.controllers.stateful_plan import (
     POD_INDEX,

@@ -9,7 +9,7 @@ import pytest
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from tests.unit.local.controllers.clusters import Small, small_cluster, template
 
 ZONE = "topology.kubernetes.io/zone"

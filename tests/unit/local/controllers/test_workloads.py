@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,7 +10,7 @@ from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolumeClaim
-from karpenter.kube.rest import MergePatch, Plain
+from karpenter.kube.patches import MergePatch
 from karpenter_local.controllers import templates
 from karpenter_local.controllers.informers import (
     CRON_JOBS,
@@ -23,6 +23,9 @@ from karpenter_local.controllers.informers import (
     STATEFUL_SETS,
 )
 from tests.unit.local.controllers.clusters import Small, small_cluster, template, workload
+
+if TYPE_CHECKING:
+    from karpenter.kube.targets import Plain
 
 
 @pytest.fixture

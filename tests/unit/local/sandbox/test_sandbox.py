@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from karpenter.base.clock import Clock
-    from karpenter.kube.rest import Transport
+    from karpenter.kube.transport import Transport
 
 TWO_TYPES = AwsOptions(types=("m5.large", "m5.xlarge"), in_process=True)
 

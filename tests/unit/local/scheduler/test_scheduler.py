@@ -10,7 +10,8 @@ from karpenter.api.cluster import Event, Namespace, Service
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.storage import CSINode, PersistentVolumeClaim, StorageClass
-from karpenter.kube.rest import MergePatch, untyped
+from karpenter.kube.patches import MergePatch
+from karpenter.kube.targets import untyped
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.scheduler.eventhandlers import helped_by
 from karpenter_local.scheduler.place import Placed

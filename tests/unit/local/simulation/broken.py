@@ -16,7 +16,8 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.kwok.cloud import KwokInstance
-from karpenter.kube.rest import Request, Response, Transport, target_of
+from karpenter.kube.targets import target_of
+from karpenter.kube.transport import Request, Response, Transport
 from karpenter_local.sandbox.operators import REPLICA as ACTING
 from karpenter_local.sandbox.operators import Replica
 from karpenter_local.simulation.cluster import CLUSTER, FaultySeams, SimulatedCluster

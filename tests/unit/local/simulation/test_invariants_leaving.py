@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from karpenter.kube.rest import Request, Response
+from karpenter.kube.transport import Request, Response
 from karpenter_local.sandbox.operators import REPLICA as ACTING
 from karpenter_local.simulation.invariants.disruption import ExplainedInvariant, ValidityInvariant
 from karpenter_local.simulation.invariants.draining import CRITICAL, DrainInvariant, ProtectionInvariant

@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.rest import Request, Response, Streaming
+from karpenter.kube.transport import Request, Response, Streaming
 from karpenter_local.simulation.network import CallFault, CallFaults, FaultyTransport
 from karpenter_local.virtual import run_virtual
 

@@ -14,7 +14,7 @@ from karpenter_local.apiserver import access, errors
 from karpenter_local.apiserver.access import ADMIN, AuthorizerAttributes, UserInfo
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Request
+    from karpenter.kube.transport import Request
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.request import RequestInfo
 
@@ -31,7 +31,6 @@ AUTHENTICATED = "authenticated-as"
 
 
 def user_of(request: Request) -> UserInfo:
-    """Return on whose behalf a request is made."""
     account = request.header(AUTHENTICATED)
     if account:
         return UserInfo(account, access.known_groups(account))
@@ -43,7 +42,6 @@ def user_of(request: Request) -> UserInfo:
 
 
 def authorize(backend: Backend, request: Request, call: RequestInfo | None) -> None:
-    """Refuse what the user may not do."""
     user = user_of(request)
     if user.is_master:
         return

@@ -15,7 +15,7 @@ from karpenter.api.meta import InvalidObject
 from karpenter_local.apiserver import duplicates, errors, protobuf
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Request
+    from karpenter.kube.transport import Request
 
 # https://kubernetes.io/docs/reference/using-api/api-concepts/#alternate-representations-of-resources
 JSON = "application/json"
@@ -75,7 +75,6 @@ def read(request: Request, kind: str) -> Body:
 
 
 def check_size(request: Request) -> None:
-    """Refuse what is larger than any object may be."""
     if len(request.body) > errors.MAX_BODY:
         raise errors.too_large()
 
@@ -108,7 +107,6 @@ def parse_yaml(raw: bytes) -> Body:
 
 
 def json_type(value: Any) -> str:
-    """Return what JSON calls the type of `value`."""
     match value:
         case None:
             return "null"

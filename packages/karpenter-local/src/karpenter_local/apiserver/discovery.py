@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter.kube.rest import Request, Response
+from karpenter.kube.transport import Request, Response
 from karpenter_local.apiserver.entry import encode
 from karpenter_local.apiserver.negotiation import clauses
 from karpenter_local.apiserver.presenting import reply

@@ -20,7 +20,7 @@ from urllib.parse import unquote_plus
 
 from aiohttp import web
 
-from karpenter.kube.rest import Pairs, Request, Response
+from karpenter.kube.transport import Pairs, Request, Response
 from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.authorization import AUTHENTICATED
 from karpenter_local.apiserver.presenting import refuse
@@ -44,7 +44,7 @@ _STUCK_AFTER = 60.0
 _BETWEEN_WRITES = 0.02
 """Seconds from one write of a stream to the next; the first after a pause is not delayed."""
 
-_MANY_EVENTS = 64
+_EVENTS_PER_WRITE = 64
 """Events that are worth a write of their own at once."""
 
 _SHUTDOWN_SECONDS = 0.5
@@ -161,7 +161,7 @@ async def _stream(incoming: web.BaseRequest, stream: Watch | FollowedLog) -> web
             async with asyncio.timeout(_STUCK_AFTER):
                 await outgoing.write(b"\n".join((*batch, b"")))
             # What happens meanwhile is written together: a write costs both ends as much as several events.
-            if len(batch) < _MANY_EVENTS:
+            if len(batch) < _EVENTS_PER_WRITE:
                 await asyncio.sleep(max(0.0, began + _BETWEEN_WRITES - loop.time()))
         await outgoing.write_eof()
     except (ConnectionError, TimeoutError):

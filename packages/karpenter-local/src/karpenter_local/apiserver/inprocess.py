@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.rest import Handler, Pairs, Request, Response, Streaming
+from karpenter.kube.transport import Handler, Pairs, Request, Response, Streaming
 
 
 class InProcess:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.kube.rest import Request, Response
+from karpenter.kube.transport import Request, Response
 from karpenter_local.apiserver import discovery, errors
 from karpenter_local.apiserver.openapi import documents
 from karpenter_local.apiserver.presenting import reply

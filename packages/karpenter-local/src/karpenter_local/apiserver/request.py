@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.resources import BUILT_IN_GROUPS, APIResource, Registry
 
@@ -32,7 +32,6 @@ class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
     request: Request
 
     def flag(self, name: str) -> bool:
-        """Return whether a boolean query parameter is set."""
         return self.request.parameter(name).lower() in {"true", "1", "t"}
 
     @property

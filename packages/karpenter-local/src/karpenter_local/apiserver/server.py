@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from karpenter.base.clock import Clock, SystemClock
-from karpenter.kube.rest import Request, Response, Streaming
+from karpenter.kube.transport import Request, Response, Streaming
 from karpenter_local import bootstrap
 from karpenter_local.apiserver import errors, pages
 from karpenter_local.apiserver.authorization import authorize
@@ -54,7 +54,7 @@ _VERBS: dict[str, Callable[[Backend, RequestInfo, ResponseView], Response]] = {
 
 
 class Server:
-    """Answers the Kubernetes API from a store. Implements :class:`karpenter.kube.rest.Handler`."""
+    """Answers the Kubernetes API from a store. Implements :class:`karpenter.kube.transport.Handler`."""
 
     def __init__(
         self, *, clock: Clock | None = None, store: ObjectStore | None = None, seed: int | None = None
@@ -64,7 +64,6 @@ class Server:
         bootstrap.fill(self.backend)
 
     async def handle(self, request: Request) -> Response | Streaming:
-        """Answer `request`."""
         answer = await self.answer(request)
         if isinstance(answer, Watch):
             return Streaming(lines=answer.lines(), headers=(("content-type", answer.content_type),))

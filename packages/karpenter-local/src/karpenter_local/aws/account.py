@@ -68,7 +68,6 @@ class OfferingPattern(msgspec.Struct, frozen=True, kw_only=True):
     zone: str = ""
 
     def holds(self, capacity_type: str, instance_type: str, zone: str) -> bool:
-        """Say whether an offering is one of these."""
         return (
             self.capacity_type in {"", capacity_type}
             and self.instance_type in {"", instance_type}
@@ -230,17 +229,14 @@ class Account:
                     return
 
     def calls(self, operation: str = "") -> list[RecordedCall]:
-        """Return the requests that were made, of one operation or of all."""
         with self._lock:
             return [each for each in self._calls if operation in {"", each.operation}]
 
     def forget_calls(self) -> None:
-        """Forget the requests that were made so far."""
         with self._lock:
             self._calls.clear()
 
     def sells(self, instance_type: str) -> bool:
-        """Say whether an instance type exists here."""
         return self.types is None or instance_type in self.types
 
 

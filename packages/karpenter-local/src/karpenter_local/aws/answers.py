@@ -100,7 +100,7 @@ def _describe_spot_price_history(self: Any) -> ActionResult:
     now = account.now()
     wanted = _spot_filters(self)
     ended = self._get_param("EndTime")
-    if ended is not None and ended.replace(tzinfo=UTC) < now - _MOMENT:
+    if ended is not None and ended.replace(tzinfo=UTC) < now - _SHOWN_AFTER_END:
         return ActionResult({"SpotPriceHistory": []})
     prices = [
         (
@@ -144,7 +144,7 @@ def _spot_filters(self: Any) -> dict[str, set[str]]:
     return {key: values for key, values in found.items() if values}
 
 
-_MOMENT: Final = timedelta(minutes=1)
+_SHOWN_AFTER_END: Final = timedelta(minutes=1)
 _SPOT_FILTERS: Final = {
     "availability-zone": "AvailabilityZone",
     "instance-type": "InstanceType",

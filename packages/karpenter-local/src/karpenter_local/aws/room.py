@@ -27,7 +27,8 @@ from karpenter.api.meta import InvalidObject, to_plain
 from karpenter.api.node import Node
 from karpenter.cloud.catalogs.ec2.instancetypes import VM_OVERHEAD
 from karpenter.kube.errors import AlreadyExists, KubeError, NotFound
-from karpenter.kube.rest import MergePatch, untyped
+from karpenter.kube.patches import MergePatch
+from karpenter.kube.targets import untyped
 from karpenter_local.aws.boot.bootconfig import BootConfig, CannotJoin
 from karpenter_local.aws.boot.images import read_user_data, system_of
 from karpenter_local.aws.boot.node import cloud_labels, node_of
@@ -51,7 +52,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 RETRY = 1.0
 UNAUTHORIZED_RETRY = 10.0
-_LOOK = 0.1
+_POLL_SECONDS = 0.1
 _CONFIG_MAPS = untyped("v1", "configmaps", kind="ConfigMap", namespaced=True)
 _SCHEME = "aws:///"
 
@@ -69,7 +70,7 @@ class ClusterEndpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InstanceTimings(msgspec.Struct, frozen=True, kw_only=True):
-    """How long things take, in seconds."""
+    """Durations of the steps of an instance, in seconds."""
 
     pending: float = 2.0
     """From the launch until the instance runs."""
@@ -123,7 +124,13 @@ class InstanceOperator:
         self.account.operated = True
         self.account.now = self._clock.now
         self._stop = self.account.subscribe(lambda each: _tell(loop, self._note, each))
-        await self._sweep()
+        # Delete the Nodes without an instance: a cluster may outlive its embedded AWS
+        known = {each.id for each in self._inventory.all()}
+        for node in (await self._client.list(Node)).items:
+            provider_id = node.spec.provider_id
+            number = provider_id.rpartition("/")[2]
+            if provider_id.startswith(_SCHEME) and number not in known:
+                await self._delete(node.name, number)
         return self
 
     async def __aexit__(
@@ -139,7 +146,7 @@ class InstanceOperator:
     async def joined(self, count: int) -> None:
         """Wait until so many machines have joined, or gave up."""
         while len(self._lives) < count or not all(each.done() for each in self._lives.values()):
-            await self._clock.sleep(_LOOK)
+            await self._clock.sleep(_POLL_SECONDS)
 
     def _note(self, happening: AccountEvent) -> None:
         match happening:
@@ -292,7 +299,6 @@ class InstanceOperator:
             instance.terminate()
 
     async def _end(self, number: str) -> None:
-        """Let an instance go, and its Node after it."""
         instance = self._inventory.find(number)
         if instance is None:
             return
@@ -333,15 +339,6 @@ class InstanceOperator:
                 await self._clock.sleep(RETRY)
             else:
                 return
-
-    async def _sweep(self) -> None:
-        """Delete the Nodes without an instance: a cluster may outlive its embedded AWS."""
-        known = {each.id for each in self._inventory.all()}
-        for node in (await self._client.list(Node)).items:
-            provider_id = node.spec.provider_id
-            number = provider_id.rpartition("/")[2]
-            if provider_id.startswith(_SCHEME) and number not in known:
-                await self._delete(node.name, number)
 
     def _write(self, number: str, text: str) -> None:
         self.account.consoles.setdefault(number, []).append(text)

@@ -72,7 +72,6 @@ class ClusterAccount:
         self.control = Control(self.account, self.estate)
 
     def client(self, service: str) -> Any:
-        """Return a client of the SDK for any service of this AWS."""
         made: Any = self.session.client
         return made(service, endpoint_url=self._endpoint)
 

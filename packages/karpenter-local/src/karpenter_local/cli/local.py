@@ -60,7 +60,7 @@ EXAMPLE_CLUSTER = "blue"
 _LEASE_SECONDS = 15.0
 _ANSWERS_WITHIN = 10.0
 _LINES_OF_LOG = 5
-_MOST_NODES = 100
+_MAX_NODES_PER_GROUP = 100
 _OLDEST_MINOR = 25
 _BACKGROUND = "KARPENTER_LOCAL_BACKGROUND"
 """Set for the process that runs a cluster in the background: what it writes goes to the log."""
@@ -417,9 +417,9 @@ def _node_group(text: str, sold: Collection[str]) -> ManagedNodeGroup:
     if not name or "=" in name or unknown:
         raise CommandError(f"--node-group {text!r} is not of the form NAME,type=TYPE,count=N")
     count = told.get("count", str(ManagedNodeGroup(name=name).count))
-    if not count.isdecimal() or int(count) > _MOST_NODES:
+    if not count.isdecimal() or int(count) > _MAX_NODES_PER_GROUP:
         raise CommandError(
-            f"--node-group {name}: count is a number from 0 to {_MOST_NODES}, and {count!r} is not"
+            f"--node-group {name}: count is a number from 0 to {_MAX_NODES_PER_GROUP}, and {count!r} is not"
         )
     kind = told.get("type") or ManagedNodeGroup(name=name).type
     _known("instance type", (kind,), sold)
@@ -463,7 +463,7 @@ def _check_room(directory: Path) -> None:
     try:
         make_private_folder(directory)
         with TemporaryFile(dir=directory) as file:
-            file.write(bytes(_ROOM))
+            file.write(bytes(_FREE_BYTES))
             file.flush()
     except OSError as error:
         raise CommandError(
@@ -472,7 +472,7 @@ def _check_room(directory: Path) -> None:
         ) from error
 
 
-_ROOM = 1024**2
+_FREE_BYTES = 1024**2
 """Bytes that a folder has to have room for; a small cluster needs several times as much."""
 
 

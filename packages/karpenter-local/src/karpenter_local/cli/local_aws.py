@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _PREFIX = "/_karpenter/"
 _TIMEOUT = 30.0
-_SHORT = 24
+_CELL_WIDTH = 24
 
 
 def offering_options(command: F) -> F:
@@ -295,7 +295,7 @@ def _called(found: list[dict[str, Any]]) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
+    return text if len(text) <= _CELL_WIDTH else f"{text[: _CELL_WIDTH - 1]}…"
 
 
 def _listed(found: list[dict[str, str]]) -> str:

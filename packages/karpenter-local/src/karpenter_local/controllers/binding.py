@@ -5,7 +5,7 @@ from enum import Enum
 
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from karpenter.core.model.resources import parse_amount
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 
 # https://kubernetes.io/docs/reference/labels-annotations-taints/
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
@@ -19,7 +19,7 @@ WAIT = "WaitForFirstConsumer"
 
 
 class Next(Enum):
-    """What an unbound claim without a volume waits for."""
+    """Event that an unbound claim without a volume waits for."""
 
     CONSUMER = "a pod that uses it"
     PROVISIONER = "a volume to be made"
@@ -38,7 +38,6 @@ def claims_volume(claim: PersistentVolumeClaim, volume: PersistentVolume) -> boo
 
 
 def fits(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    """Say whether a volume is what the claim asks for."""
     wanted = claim.spec
     return (
         (wanted.storage_class_name or "") == volume.spec.storage_class_name
@@ -95,7 +94,6 @@ def reservation(claim: PersistentVolumeClaim) -> Plain:
 
 
 def bound_status(volume: PersistentVolume) -> Plain:
-    """Return the status of a claim that is bound to `volume`."""
     return {
         "phase": "Bound",
         "accessModes": list(volume.spec.access_modes),

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from karpenter.base.cron import Schedule
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import job_plan, plain
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -24,7 +24,7 @@ _LOOK_BACK = 5
 
 
 class Times(msgspec.Struct, frozen=True):
-    """What a schedule says about this moment."""
+    """Start times that a schedule yields at one moment."""
 
     due: datetime | None
     """The latest time that has come and was not acted on."""

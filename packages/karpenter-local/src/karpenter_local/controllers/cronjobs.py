@@ -12,7 +12,7 @@ from karpenter.base.clock import Clock
 from karpenter.base.cron import CronError, parse_cron
 from karpenter.base.queue import WorkQueue
 from karpenter.kube.errors import AlreadyExists
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import cron_plan, job_plan, plain
 from karpenter_local.controllers.informers import BY_OWNER, CRON_JOBS, JOBS, Informers
 from karpenter_local.controllers.loop import wake
@@ -34,7 +34,6 @@ class CronJobController:
         self._clock = clock
 
     def watch(self, queue: WorkQueue[str]) -> None:
-        """Look at a cron job when it or one of its jobs changes."""
         wake(self._cron_jobs, queue, lambda value: [plain.key_of(value)])
         wake(self._jobs, queue, _cron_job_of)
 

@@ -5,7 +5,7 @@ from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
 from karpenter.base.queue import WorkQueue
 from karpenter.kube.informer import InformerDelete, InformerEvent
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import plain, pods
 from karpenter_local.controllers.daemon_plan import (
     Daemon,

@@ -7,7 +7,7 @@ Pure: ``now`` is an argument, and the sets are given as plain objects.
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import conditions, plain
 from karpenter_local.controllers.rollout import RolloutLimits
 
@@ -82,7 +82,6 @@ def seconds_to_timeout(deployment: Plain, found: Plain, now: datetime) -> float 
 
 
 def noted(known: list[Plain], status_: str, reason: str, message: str, now: datetime) -> list[Plain]:
-    """Return the conditions with a word on progress."""
     return conditions.with_condition(
         known,
         PROGRESSING,

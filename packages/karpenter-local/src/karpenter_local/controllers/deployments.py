@@ -12,7 +12,8 @@ from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
 from karpenter.base.queue import WorkQueue
 from karpenter.kube.errors import AlreadyExists
-from karpenter.kube.rest import MergePatch, Plain
+from karpenter.kube.patches import MergePatch
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import deployment_status, plain, pods, rollout, templates
 from karpenter_local.controllers.deployment_sets import (
     DESIRED,
@@ -203,7 +204,7 @@ class DeploymentController:
                 REPLICA_SETS, plain.name_of(new), changes, namespace=plain.namespace_of(new)
             )
             new = changed or new
-        if deployment_status.deadline(deployment) is not None and not _says_progress(deployment):
+        if deployment_status.deadline(deployment) is not None and not _progress_reason(deployment):
             message = f'Found new replica set "{plain.name_of(new)}"'
             await self._note(deployment, "True", "FoundNewReplicaSet", message)
         await self._set_revision(deployment, revision)
@@ -311,7 +312,3 @@ def _strategy(deployment: Plain) -> str:
 def _progress_reason(deployment: Plain) -> str:
     known = plain.status_of(deployment).get("conditions") or []
     return next((str(each["reason"]) for each in known if each["type"] == deployment_status.PROGRESSING), "")
-
-
-def _says_progress(deployment: Plain) -> bool:
-    return bool(_progress_reason(deployment))

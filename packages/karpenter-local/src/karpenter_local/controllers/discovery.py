@@ -10,7 +10,8 @@ import msgspec
 
 from karpenter.api.meta import InvalidObject, OwnerReference
 from karpenter.kube.client import Client
-from karpenter.kube.rest import ObjectIdentity, Page, Request, Target
+from karpenter.kube.targets import ObjectIdentity, Page, Target
+from karpenter.kube.transport import Request
 
 _ACCEPT = (("accept", "application/json"),)
 
@@ -136,6 +137,5 @@ class PartialObjects(Target[PartialObject]):
         )
 
     def identify(self, item: PartialObject) -> ObjectIdentity:
-        """Return which object `item` is."""
         meta = item.metadata
         return ObjectIdentity(meta.namespace, meta.name, meta.uid, meta.resource_version)

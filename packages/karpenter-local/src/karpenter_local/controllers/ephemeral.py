@@ -5,7 +5,7 @@ import msgspec
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolumeClaim
 from karpenter.base.queue import WorkQueue
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import pods
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.loop import wake
@@ -13,7 +13,6 @@ from karpenter_local.controllers.writer import Writer
 
 
 def claims_for(pod: Pod) -> list[Plain]:
-    """Return the claims that a pod's ephemeral volumes describe."""
     found = []
     for volume in pod.spec.volumes:
         template = volume.ephemeral.volume_claim_template if volume.ephemeral is not None else None

@@ -24,7 +24,8 @@ from karpenter.api.storage import (
 from karpenter.base.queue import Supervisor
 from karpenter.kube.client import Client
 from karpenter.kube.informer import IDLE_TIMEOUT, IndexFunc, Informer
-from karpenter.kube.rest import Plain, Selection, Untyped, untyped
+from karpenter.kube.rest import Selection
+from karpenter.kube.targets import Plain, Untyped, untyped
 from karpenter_local.controllers import plain
 from karpenter_local.controllers.pods import PodPredicate
 
@@ -117,7 +118,6 @@ class Informers:
 
     @cached_property
     def leases(self) -> Informer[Lease]:
-        """The leases by which nodes say that they live."""
         return self._typed(Lease, selection=Selection(namespace=NODE_LEASES))
 
     @cached_property

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from karpenter.api.pod import Pod
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import plain, pods
 
 

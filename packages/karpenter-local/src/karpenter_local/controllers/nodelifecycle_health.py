@@ -15,7 +15,7 @@ import msgspec
 
 from karpenter.api.cluster import Lease
 from karpenter.api.node import Node, NodeCondition, Taint
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers.plain import render_time
 
 # --node-monitor-grace-period and --node-startup-grace-period:
@@ -48,7 +48,6 @@ class NodeHealthData(msgspec.Struct, frozen=True):
 
 
 def ready_condition(node: Node) -> NodeCondition | None:
-    """Return what a node says of its readiness."""
     return next((each for each in node.status.conditions if each.type == "Ready"), None)
 
 
@@ -119,7 +118,11 @@ def wanted_taints(node: Node, now: datetime) -> list[Plain] | None:
         wanted.append((NOT_READY, "NoSchedule"))
     wanted += [(taint, "NoSchedule") for kind, taint in _TAINT_OF.items() if status.get(kind) == "True"]
     known = {(taint.key, taint.effect): taint for taint in node.spec.taints}
-    kept = [_plain(taint) for taint in node.spec.taints if _stays(taint, wanted)]
+    kept = [
+        _plain(taint)
+        for taint in node.spec.taints
+        if taint.key not in _OURS or (taint.key, taint.effect) in wanted
+    ]
     added: list[Plain] = [
         {"key": key, "effect": effect, "timeAdded": render_time(now)}
         for key, effect in wanted
@@ -128,10 +131,6 @@ def wanted_taints(node: Node, now: datetime) -> list[Plain] | None:
     if not added and len(kept) == len(node.spec.taints):
         return None
     return [*kept, *added]
-
-
-def _stays(taint: Taint, wanted: list[tuple[str, str]]) -> bool:
-    return taint.key not in _OURS or (taint.key, taint.effect) in wanted
 
 
 def _plain(taint: Taint) -> Plain:

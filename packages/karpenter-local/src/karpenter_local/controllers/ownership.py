@@ -13,7 +13,7 @@ import msgspec
 from karpenter.api.meta import Resource
 from karpenter.core.model.selectors import Selector
 from karpenter.kube.client import Kind
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import plain
 from karpenter_local.controllers.writer import Writer
 

@@ -8,7 +8,7 @@ only annotated with its provisioner.
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim
 from karpenter.base.queue import WorkQueue
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import binding, pods
 from karpenter_local.controllers.binding import Next
 from karpenter_local.controllers.informers import BY_CLAIM, Informers
@@ -138,7 +138,6 @@ class VolumeController:
         self._writer = writer
 
     def watch(self, queue: WorkQueue[str]) -> None:
-        """Look at a volume when it or its claim changes."""
         wake(self._volumes, queue, lambda volume: [volume.name])
         wake(self._claims, queue, lambda claim: [claim.spec.volume_name] if claim.spec.volume_name else [])
 

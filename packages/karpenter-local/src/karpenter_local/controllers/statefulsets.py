@@ -5,7 +5,7 @@ from karpenter.api.storage import PersistentVolumeClaim
 from karpenter.base.clock import Clock
 from karpenter.base.queue import WorkQueue
 from karpenter.kube.errors import AlreadyExists
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import plain, pods, stateful_plan
 from karpenter_local.controllers.history import HASH, ControllerHistory, Revisions
 from karpenter_local.controllers.informers import BY_NAMESPACE, BY_OWNER, STATEFUL_SETS, Informers, unowned
@@ -38,7 +38,6 @@ class StatefulSetController:
         self._clock = clock
 
     def watch(self, queue: WorkQueue[str]) -> None:
-        """Look at a set when it or one of its pods changes."""
         wake(self._sets, queue, lambda value: [plain.key_of(value)])
         wake(self._pods, queue, self._interested, after=self._batch_delay, predicate=self._predicate)
 

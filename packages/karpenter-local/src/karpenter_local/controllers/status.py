@@ -1,6 +1,6 @@
 """Writing the status of a plain object, only if it differs from what is there."""
 
-from karpenter.kube.rest import Plain, Untyped
+from karpenter.kube.targets import Plain, Untyped
 from karpenter_local.controllers import plain
 from karpenter_local.controllers.writer import Writer
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers.plain import pruned
 
 HASH_LABEL = "pod-template-hash"
@@ -39,7 +39,6 @@ def short_hash(value: Any, salt: int = 0) -> str:
 
 
 def with_label(template: Plain, key: str, value: str) -> Plain:
-    """Return the template with one more label on its pods."""
     meta = template.get("metadata") or {}
     return {**template, "metadata": {**meta, "labels": {**(meta.get("labels") or {}), key: value}}}
 

@@ -18,8 +18,10 @@ from karpenter.base.ratelimiting import TokenBucket
 from karpenter.kube import rest
 from karpenter.kube.client import Client, Kind
 from karpenter.kube.errors import AlreadyExists, Conflict, NotFound
+from karpenter.kube.patches import MergePatch, Patch, StrategicPatch
 from karpenter.kube.recorder import RecordedEvent, Recorder
-from karpenter.kube.rest import MergePatch, Patch, Plain, Preconditions, StrategicPatch, target_of
+from karpenter.kube.rest import Preconditions
+from karpenter.kube.targets import Plain, target_of
 from karpenter_local.controllers.informers import Informers
 
 T = TypeVar("T")
@@ -173,7 +175,6 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 def reference(about: Plain | Resource | ObjectReference) -> ObjectReference:
-    """Return the reference to an object that an event carries."""
     if isinstance(about, ObjectReference):
         return about
     if isinstance(about, dict):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import SPOT
 from karpenter.api.nodepool import NodePool
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 from karpenter_local.aws.commands import Interrupt, ReleaseAmi
 from karpenter_local.aws.room import InstanceTimings
 from karpenter_local.demo.scenes import SCENES, Picture, Scene, cheaper, requirements, settled
@@ -31,12 +31,10 @@ _PODS: Final = 5
 
 
 def aws_options() -> AwsOptions:
-    """Return the embedded AWS of the demo."""
     return AwsOptions(types=TYPES, pace=_PACE)
 
 
 def aws_scenes() -> tuple[Scene, ...]:
-    """Return the scenes of the demo on the embedded AWS."""
 
     async def release(sandbox: Sandbox) -> None:
         sandbox.aws.control.perform(ReleaseAmi())

@@ -82,7 +82,7 @@ class Scene(NamedTuple):
 
 
 class SceneResult(NamedTuple):
-    """How a scene ended."""
+    """Outcome of a scene."""
 
     scene: Scene
     held: bool
@@ -184,7 +184,6 @@ async def perform(
 
 
 async def look(sandbox: Sandbox, start: float) -> Picture:
-    """Return the cluster as the demo shows it."""
     pods, nodes, claims = await sandbox.pods(), await sandbox.nodes(), await sandbox.node_claims()
     by_node: dict[str, list[int]] = {}
     for pod in pods:

@@ -14,7 +14,7 @@ import structlog
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
 from karpenter.kube.errors import KubeError
 from karpenter.kube.informer import InformerDelete, InformerEvent
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers import binding
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.writer import Writer

@@ -37,11 +37,9 @@ class DueQueue(Generic[K]):
         self._woken.set()
 
     def drop(self, key: K) -> None:
-        """Plan nothing for `key`."""
         self._due.pop(key, None)
 
     def take_due(self, now: float) -> list[K]:
-        """Remove and return everything that is due."""
         found = []
         while self._heap and self._heap[0][0] <= now:
             due, order, key = heapq.heappop(self._heap)
@@ -51,7 +49,6 @@ class DueQueue(Generic[K]):
         return found
 
     async def run(self, step: Callable[[K], Awaitable[None]]) -> None:
-        """Take the steps that are due, for ever."""
         loop = asyncio.get_running_loop()
         while True:
             self._woken.clear()

@@ -8,7 +8,7 @@ All simulated kubelets of a cluster, and how tests and demos disturb them.
 
 from karpenter.base.clock import Clock
 from karpenter.base.queue import Supervisor
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.writer import Writer
 from karpenter_local.kubelet.csi import Drivers

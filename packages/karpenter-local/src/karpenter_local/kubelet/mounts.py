@@ -48,7 +48,6 @@ class Mounts:
             self.due_queue.put(node, self._now())
 
     async def step(self, node: str) -> None:
-        """Say on the node which volumes are in use."""
         names = sorted({name for names in self._used.get(node, {}).values() for name in names})
         try:
             await self._writer.set_status(Node, node, {"volumesInUse": names or None})

@@ -15,7 +15,7 @@ import structlog
 from karpenter.api.pod import Pod
 from karpenter.kube.errors import KubeError
 from karpenter.kube.informer import InformerDelete, InformerEvent
-from karpenter.kube.rest import Plain
+from karpenter.kube.targets import Plain
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.writer import Writer
 from karpenter_local.kubelet.duequeue import DueQueue
@@ -30,7 +30,6 @@ AGAIN = 1.0
 
 
 def mirror_of(manifest: Plain, node: str, node_uid: str) -> Plain:
-    """Return the mirror of a static pod on a node."""
     body = deepcopy(manifest)
     meta = body.setdefault("metadata", {})
     digest = hashlib.blake2b(msgspec.json.encode(manifest, order="sorted"), digest_size=16).hexdigest()

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 log = structlog.stdlib.get_logger(__name__)
 
-_AT_ONCE: Final = InstanceTimings(pending=0.0, boot=0.0, initialize=0.0)
+_NO_DELAYS: Final = InstanceTimings(pending=0.0, boot=0.0, initialize=0.0)
 """How long instances of node groups take that are there from the beginning."""
 
 _RETRY: Final = 5.0
@@ -173,7 +173,7 @@ class AwsSandboxCloud:
         groups = self.options.node_groups
         if not groups:
             return
-        pace, self.machine_room.pace = self.machine_room.pace, _AT_ONCE
+        pace, self.machine_room.pace = self.machine_room.pace, _NO_DELAYS
         for group in groups:
             await self._blocking(self.site.estate.add_node_group, group)
         await self.machine_room.joined(sum(group.count for group in groups))
@@ -188,7 +188,7 @@ class AwsSandboxCloud:
 
 
 class AwsConnection:
-    """What one operator has on the embedded AWS."""
+    """Connection of one operator to the embedded AWS."""
 
     def __init__(self, aws: AwsApi, provider: AwsProvider) -> None:
         self._aws = aws

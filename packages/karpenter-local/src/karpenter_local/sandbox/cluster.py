@@ -21,7 +21,7 @@ from karpenter.base.ratelimiting import TokenBucket
 from karpenter.kube.client import Client
 from karpenter.kube.errors import AlreadyExists
 from karpenter.kube.http import HttpTransport
-from karpenter.kube.rest import Transport, untyped
+from karpenter.kube.targets import untyped
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.cluster import ZONES, LocalCluster
 from karpenter_local.kubelet.machine import demo_node
@@ -29,6 +29,7 @@ from karpenter_local.kubelet.machine import demo_node
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from karpenter.kube.transport import Transport
     from karpenter_local.apiserver.verbs.logs import ContainerLog
     from karpenter_local.kubelet.hollownodes import HollowNodes
     from karpenter_local.sandbox.options import ClusterOptions
@@ -48,10 +49,8 @@ class RunningCluster:
 
     kubelets: HollowNodes
     connect: Callable[[str], Client]
-    """Returns a client of a component, which is named."""
 
     transport: Callable[[], Transport]
-    """Returns the transport of an operator in this process."""
 
     url: str = ""
     kubeconfig: str = ""
@@ -62,7 +61,6 @@ class RunningCluster:
 
 
 def embedded_cluster(options: ClusterOptions, *, clock: Clock, seed: int) -> LocalCluster:
-    """Return an embedded cluster that does not run yet."""
     return LocalCluster(
         clock,
         seed=seed,

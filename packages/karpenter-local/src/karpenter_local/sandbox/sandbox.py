@@ -25,7 +25,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
 from karpenter.base.clock import Clock, SystemClock
-from karpenter.kube.rest import MergePatch, Transport
+from karpenter.kube.patches import MergePatch
 from karpenter.operator.options import Settings, parse_settings
 from karpenter_local.sandbox.cloud import KwokInOperator, KwokSandboxCloud, SandboxCloud
 from karpenter_local.sandbox.cluster import (
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from karpenter.kube.client import Client
+    from karpenter.kube.transport import Transport
     from karpenter.operator.run import OperatorProcess
     from karpenter_local.cluster import LocalCluster
     from karpenter_local.sandbox.aws import AwsSandboxCloud

@@ -26,7 +26,7 @@ from karpenter_local.scheduler.reasons import Filter
 from karpenter_local.scheduler.schedule_one import ALL, NEIGHBOURS, STORAGE, ScheduleOne
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Plain
+    from karpenter.kube.targets import Plain
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -86,7 +86,6 @@ class EventHandlers:
         )
 
     def budgets(self) -> list[PDBLimit]:
-        """Return what the disruption budgets allow now."""
         return [
             PDBLimit(
                 namespace=each.namespace,

@@ -90,7 +90,16 @@ class KubeScheduler:
         while True:
             pod, decision = await self._orders.get()
             if isinstance(decision, Unplaced):
-                await self._explain(pod, decision)
+                # Tell the pod's owner why it waits, and make room for it if that was decided
+                try:
+                    if decision.victims is not None:
+                        await self._evict(pod, decision.victims)
+                    await self._write(pod, decision)
+                except KubeError as error:
+                    log.warning("pod.not_explained", pod=pod.key, error=str(error))
+                    self.scheduler.queue.retry(pod.key, self._clock.monotonic())
+                    self._woken.set()
+                self._writer.record_event(pod, "Warning", "FailedScheduling", decision.message)
             elif decision.bindings:
                 task = asyncio.get_running_loop().create_task(self._bind(pod, decision))
                 self._long.add(task)
@@ -109,18 +118,6 @@ class KubeScheduler:
             return
         message = f"Successfully assigned {pod.key} to {placed.node}"
         self._writer.record_event(pod, "Normal", "Scheduled", message)
-
-    async def _explain(self, pod: Pod, decision: Unplaced) -> None:
-        """Tell the pod's owner why it waits, and make room for it if that was decided."""
-        try:
-            if decision.victims is not None:
-                await self._evict(pod, decision.victims)
-            await self._write(pod, decision)
-        except KubeError as error:
-            log.warning("pod.not_explained", pod=pod.key, error=str(error))
-            self.scheduler.queue.retry(pod.key, self._clock.monotonic())
-            self._woken.set()
-        self._writer.record_event(pod, "Warning", "FailedScheduling", decision.message)
 
     async def _write(self, pod: Pod, decision: Unplaced) -> None:
         known = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)

@@ -74,7 +74,6 @@ class SchedulingQueue:
         self._make_ready(pod)
 
     def remove(self, key: str) -> None:
-        """Forget a pod: it has a node, or is gone."""
         pod = self._pods.pop(key, None)
         if pod is not None:
             self._unpark(pod)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.cloud.aws.sdk import AwsApi
     from karpenter.core.model.catalog import Catalog
-    from karpenter.kube.rest import Transport
+    from karpenter.kube.transport import Transport
     from karpenter_local.aws.site import ClusterAccount
     from karpenter_local.sandbox.operators import Replica
 
@@ -48,13 +48,13 @@ VOLUMES: Final = "volumes"
 """The storage class of volumes that are made where their first pod runs."""
 
 _KUBELETS: Final = KubeletSettings(heartbeat=30.0, lease_seconds=100)
-_LARGE: Final = 20
-_KUBELETS_OF_LARGE: Final = KubeletSettings(heartbeat=900.0, lease_seconds=3000)
+_LARGE_CLUSTER_MACHINES: Final = 20
+_KUBELETS_OF_LARGE_CLUSTER: Final = KubeletSettings(heartbeat=900.0, lease_seconds=3000)
 """Kubelets of large clusters report less often, so that a day passes in seconds."""
 
 
 class FaultySeams:
-    """What stands between one operator and everything else, and can go wrong."""
+    """Transport, clock and AWS of one operator, which can fail."""
 
     def __init__(
         self, transport: Transport, *, clock: Clock, chance: Random, on_write: OnWrite, cloud: SimulatedCloud
@@ -95,7 +95,9 @@ class SimulatedCluster:
         self.sandbox = Sandbox(
             name=CLUSTER,
             seed=seed,
-            cluster=ClusterOptions(kubelets=_KUBELETS if machines < _LARGE else _KUBELETS_OF_LARGE),
+            cluster=ClusterOptions(
+                kubelets=_KUBELETS if machines < _LARGE_CLUSTER_MACHINES else _KUBELETS_OF_LARGE_CLUSTER
+            ),
             cloud=options,
             operators=0,
             settings=settings,
@@ -201,7 +203,6 @@ class SimulatedCluster:
 
     @property
     def is_time_wrong(self) -> bool:
-        """Whether the clock of an operator is wrong."""
         return any(each.clock.ahead for each in self.seams())
 
     @property
@@ -214,7 +215,6 @@ class SimulatedCluster:
         return [found for each in self.replicas if isinstance(found := each.seams, FaultySeams)]
 
     def seams_of(self, replica: str) -> FaultySeams | None:
-        """Return the seams of an operator that runs."""
         found = next((each.seams for each in self.replicas if each.name == replica), None)
         return found if isinstance(found, FaultySeams) else None
 

@@ -40,7 +40,7 @@ from karpenter_local.simulation.workload import STATIC, ZONES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SOON: Final = "4m"
+_EXPIRE_AFTER: Final = "4m"
 """After which time claims expire: during the run, or while the cluster settles."""
 
 _PLENTY: Final = 1000
@@ -53,7 +53,7 @@ _TIGHT: Final = (
 """Budgets of which many are shares, so that rounding matters in clusters of a few machines."""
 
 _WATCHED: Final = ("pods", "nodes", "nodeclaims")
-_HELD: Final = 20.0
+_HELD_SECONDS: Final = 20.0
 _PROTECTED: Final = 600.0
 
 
@@ -66,7 +66,6 @@ class Coincidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _own_pool(name: str, chance: Random, **more: Any) -> AddPool:
-    """Return a NodePool for the pods that select it."""
     startup = chance.choice((0, 0, 0, 5))
     return AddPool(at=0.0, name=name, cpu_limit=_PLENTY, startup=startup, **more)
 
@@ -99,7 +98,7 @@ def _machines_are_taken(chance: Random, seconds: float) -> Coincidence:
 
 
 def _claims_expire(chance: Random, _seconds: float) -> Coincidence:
-    return Coincidence(steps=(_own_pool("aging", chance, expire_after=_SOON), _wide("aging", chance)))
+    return Coincidence(steps=(_own_pool("aging", chance, expire_after=_EXPIRE_AFTER), _wide("aging", chance)))
 
 
 def _operator_dies_while_it_disrupts(chance: Random, seconds: float) -> Coincidence:
@@ -138,10 +137,10 @@ def _pods_go_unseen(chance: Random, seconds: float) -> Coincidence:
     return Coincidence(
         steps=(
             Deploy(at=0.0, name="unseen", replicas=3, milli=500),
-            HoldWatches(at=at, plurals=_WATCHED, seconds=_HELD),
+            HoldWatches(at=at, plurals=_WATCHED, seconds=_HELD_SECONDS),
             Scale(at=at + 1.0, name="unseen", replicas=0),
             Scale(at=at + 1.0, name="app-0", replicas=0),
-            CutWatches(at=at + _HELD / 2, forgotten=True),
+            CutWatches(at=at + _HELD_SECONDS / 2, forgotten=True),
         )
     )
 
@@ -154,7 +153,7 @@ def _pods_are_bound_unseen(chance: Random, seconds: float) -> Coincidence:
             _own_pool("early", chance, consolidate_after="2m"),
             _wide("early", chance),
             Scale(at=at, name="early", replicas=0),
-            HoldWatches(at=at + 5.0, plurals=("pods",), seconds=_HELD),
+            HoldWatches(at=at + 5.0, plurals=("pods",), seconds=_HELD_SECONDS),
             Deploy(at=at + 6.0, name="late", replicas=replicas, milli=50, mebi=16, pool="early"),
             *(DeleteNode(at=at + 8.0, pick=pick) for pick in (0.0, 0.3, 0.6, 0.99)),
         )

@@ -25,7 +25,7 @@ import msgspec
 import structlog
 
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.rest import Request, Response, Streaming, Transport
+from karpenter.kube.transport import Request, Response, Streaming, Transport
 from karpenter_local.sandbox.operators import REPLICA, never
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ _STATUS["lost"] = _STATUS["error"]
 
 
 class CallFaults(msgspec.Struct, kw_only=True):
-    """What goes wrong with calls at the moment."""
+    """Faults of calls at the moment."""
 
     share: float
     """How many of all calls go wrong, from 0 to 1."""
@@ -158,7 +158,6 @@ class FaultyTransport:
         self.cut()
 
     async def snapshot(self, paths: tuple[str, ...]) -> dict[str, Response]:
-        """Return what the server lists at the moment."""
         accept = (("accept", "application/json"),)
         found = {
             path: await self._inner.send(Request(method="GET", path=path, headers=accept)) for path in paths
@@ -285,15 +284,12 @@ class FaultyTransport:
             self._on_write(request, response)
         await asyncio.sleep(self._chance.uniform(*_THERE))
         if is_list and response.ok:
-            self._listed(request, response)
+            plural = request.path.rpartition("/")[2]
+            if version := _read_list(response.body).metadata.resource_version:
+                self.seen[plural] = int(version)
+                self.caught_up[plural] = asyncio.get_running_loop().time()
+                self.began.setdefault(plural, self.caught_up[plural])
         return response
-
-    def _listed(self, request: Request, response: Response) -> None:
-        plural = request.path.rpartition("/")[2]
-        if version := _read_list(response.body).metadata.resource_version:
-            self.seen[plural] = int(version)
-            self.caught_up[plural] = asyncio.get_running_loop().time()
-            self.began.setdefault(plural, self.caught_up[plural])
 
     async def _lines(
         self, lines: AsyncGenerator[bytes, None], request: Request

@@ -28,7 +28,7 @@ _AHEAD: Final = 2
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What every seed is run with."""
+    """Settings that every seed is run with."""
 
     hours: float
     severity: Severity
@@ -40,7 +40,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeedOutcome(msgspec.Struct, frozen=True):
-    """What came of a seed, and the lines that explain its violation."""
+    """Result of a seed, and the lines that explain its violation."""
 
     result: RunResult
     lines: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import EventDict, WrappedLogger
 
-    from karpenter.kube.rest import Request, Response
+    from karpenter.kube.transport import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.mirror import ObjectWrite
     from karpenter_local.simulation.scenario import Step
@@ -76,7 +76,6 @@ class Timeline:
             self.note(f"{event} {facts}", "operator")
 
     def on_call(self, request: Request, response: Response) -> None:
-        """Note the pods that the operator evicts."""
         if request.path.endswith("/eviction"):
             pod = request.path.split("/")[-2]
             self.note(f"evict pod {pod}: {response.status}", "operator")

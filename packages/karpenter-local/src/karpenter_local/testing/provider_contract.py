@@ -73,7 +73,7 @@ async def _in_laboratory(contract: L, check: Check[L]) -> None:
 
 
 class ProviderContract(ABC):
-    """What every provider promises."""
+    """Promises of every provider."""
 
     @abstractmethod
     def laboratory(self) -> AbstractAsyncContextManager[Laboratory]:
@@ -336,7 +336,7 @@ class ProviderContract(ABC):
 
 
 class InterruptibleContract(ProviderContract):
-    """What a provider that hears of interruptions promises besides."""
+    """Further promises of a provider that is told of interruptions."""
 
     @promise
     async def test_interruptions_are_told(self, lab: Laboratory) -> None:

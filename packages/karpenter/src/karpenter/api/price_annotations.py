@@ -32,7 +32,7 @@ OF_PODS: Final = (ON_DEMAND_FLOOR,)
 
 
 class Floor(msgspec.Struct, frozen=True):
-    """How much of a NodePool is kept on demand: a number of nodes, or a share in percent."""
+    """Part of a NodePool that is kept on demand: a number of nodes, or a share in percent."""
 
     amount: int
     percent: bool = False

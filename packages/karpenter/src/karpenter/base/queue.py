@@ -73,13 +73,9 @@ class QueueMetrics(Protocol):
 
     def added(self) -> None: ...
 
-    def taken(self, waited: float) -> None:
-        """A key was taken after waiting for some seconds."""
-        ...
+    def taken(self, waited: float) -> None: ...
 
-    def retried(self) -> None:
-        """A key was retried after a failure."""
-        ...
+    def retried(self) -> None: ...
 
 
 class WorkQueue(Generic[K]):
@@ -113,7 +109,6 @@ class WorkQueue(Generic[K]):
 
     @property
     def processing(self) -> int:
-        """How many keys are being worked on."""
         return len(self._processing)
 
     def add(self, key: K) -> None:

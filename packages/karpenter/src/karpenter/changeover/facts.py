@@ -13,7 +13,8 @@ import msgspec
 
 from karpenter.install.release import OWNED
 from karpenter.kube.errors import Forbidden, NotFound
-from karpenter.kube.rest import Selection, untyped
+from karpenter.kube.rest import Selection
+from karpenter.kube.targets import untyped
 
 if TYPE_CHECKING:
     from karpenter.kube.client import Client

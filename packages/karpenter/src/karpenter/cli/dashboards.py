@@ -26,7 +26,7 @@ from karpenter.dashboards.objects import (
     scrape_config,
 )
 from karpenter.kube.errors import NotFound
-from karpenter.kube.rest import Untyped, untyped
+from karpenter.kube.targets import Untyped, untyped
 
 if TYPE_CHECKING:
     from collections.abc import Callable

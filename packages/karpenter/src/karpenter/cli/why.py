@@ -20,7 +20,7 @@ from karpenter.cli.planning.objects import by_object
 from karpenter.cli.session import moment_of, open_session, settings_of
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.provisioning.provisioner import ProvisioningDecision, ProvisioningSettings
-from karpenter.core.scheduling.build.build import overlaid_catalog
+from karpenter.core.scheduling.build.offered import overlaid_catalog
 from karpenter.replay.record import Done, Unreadable, moment_at
 from karpenter.replay.replay import recorded_settings
 from karpenter.why.answer import CapacityFailure, Explanation, Inquiry

@@ -38,7 +38,8 @@ from karpenter.controllers.informer import ALWAYS, Watches
 from karpenter.core.events import CAPACITY_FAILURE
 from karpenter.core.state.cluster import ClusterState, ClusterView
 from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
-from karpenter.kube.rest import Selection, target_of
+from karpenter.kube.rest import Selection
+from karpenter.kube.targets import target_of
 from karpenter.session.access import ask_for_each
 from karpenter.session.heartbeat import Heartbeat
 from karpenter.session.live import CLASSES
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.core.model.catalog import Catalog
     from karpenter.kube.client import Client
-    from karpenter.kube.rest import Target
+    from karpenter.kube.targets import Target
     from karpenter.why.answer import Inquiry
 
 _TICK: Final = 0.5

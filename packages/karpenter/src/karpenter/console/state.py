@@ -31,7 +31,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.lifecycle.conditions import DISRUPTION_REASON, LAUNCHED
 from karpenter.core.model.resources import CPU, MEMORY, Resources, human_amount, parse_resources, pod_requests
-from karpenter.core.scheduling.build.build import pool_usage
+from karpenter.core.scheduling.build.nodepools import pool_usage
 from karpenter.core.state.pod import is_owned_by_daemonset, is_terminal
 from karpenter.core.state.statenode import StateNode, state_nodes
 from karpenter.why.costs import (

@@ -28,7 +28,7 @@ from karpenter.core.disruption.cost import price_of
 from karpenter.core.model.nodepool_hash import with_pool_hash
 from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.core.model.resources import human_amount, parse_resources
-from karpenter.core.scheduling.build.build import as_pool, pool_usage
+from karpenter.core.scheduling.build.nodepools import as_pool, pool_usage
 from karpenter.core.state.statenode import state_nodes
 from karpenter.why.nodes import next_opening
 

@@ -36,7 +36,8 @@ from karpenter.core.disruption.candidates import Candidate
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED, Command
 from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
 from karpenter.core.disruption.events import command_text, log_facts
-from karpenter.core.disruption.memory import DisruptionMemory, FinishedCommand, expected_outcome, observe
+from karpenter.core.disruption.memory import DisruptionMemory, FinishedCommand, observe
+from karpenter.core.disruption.outcomes import expected_outcome
 from karpenter.core.disruption.queue import (
     count_disrupted,
     delete_candidates,
@@ -63,7 +64,8 @@ from karpenter.telemetry.tracing import note, traced
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
-    from karpenter.controllers.controller import Executor, PoolCatalogs
+    from karpenter.controllers.catalogs import PoolCatalogs
+    from karpenter.controllers.executor import Executor
     from karpenter.controllers.metrics.savings import SavingsMetrics, UndoCause
     from karpenter.controllers.nomination import PodNominator
     from karpenter.controllers.perform import Performer

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import RepairPolicy
-    from karpenter.controllers.controller import APIReader
+    from karpenter.controllers.apireader import APIReader
     from karpenter.controllers.perform import Performer
 
 

@@ -28,7 +28,7 @@ from karpenter.api.workloads import DaemonSet, Deployment, ReplicaSet, Replicati
 from karpenter.cloud.catalogs.ec2.volumes import node_class_of
 from karpenter.core.state.cluster import ClusterState, ObjectDeleted, ObjectUpdated
 from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
-from karpenter.kube.rest import target_of
+from karpenter.kube.targets import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

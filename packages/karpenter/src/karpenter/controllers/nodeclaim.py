@@ -24,15 +24,10 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.cloud.cloudprovider import CloudProvider, Hold, HoldsRegistration
 from karpenter.cloud.errors import CloudError, MachineNotFound
-from karpenter.controllers.controller import APIReader, PoolCatalogs, call_cloud
+from karpenter.controllers.cloudcalls import call_cloud
 from karpenter.core.effects import Step, Terminate
 from karpenter.core.lifecycle import consistency
-from karpenter.core.lifecycle.conditions import (
-    INITIALIZED,
-    INSTANCE_TERMINATING,
-    REGISTERED,
-    has_finalizer,
-)
+from karpenter.core.lifecycle.conditions import INITIALIZED, INSTANCE_TERMINATING, REGISTERED, has_finalizer
 from karpenter.core.lifecycle.disruption_conditions import (
     disruption_conditions,
     disruption_inputs,
@@ -69,6 +64,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.base.clock import Clock
+    from karpenter.controllers.apireader import APIReader
+    from karpenter.controllers.catalogs import PoolCatalogs
     from karpenter.controllers.nomination import PodNominator
     from karpenter.controllers.perform import Performer
     from karpenter.core.model.catalog import Catalog

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
-    from karpenter.controllers.controller import PoolCatalogs
+    from karpenter.controllers.catalogs import PoolCatalogs
     from karpenter.controllers.perform import Performer
 
 ALL: Final = "all"

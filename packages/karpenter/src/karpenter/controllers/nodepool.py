@@ -14,7 +14,7 @@ from karpenter.core.lifecycle.registrationhealth import (
     is_outdated,
     record_outcome,
 )
-from karpenter.core.scheduling.build.build import pool_usage
+from karpenter.core.scheduling.build.nodepools import pool_usage
 from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent, nodes_and_pools
 from karpenter.core.state.statenode import state_nodes
 

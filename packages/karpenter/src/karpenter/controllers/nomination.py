@@ -27,10 +27,10 @@ from karpenter.core.provisioning.nomination import (
     are_alike,
     expect,
     is_over,
+    is_told,
     is_unlaunched,
     nominate,
     origin_of,
-    spread_domain,
     successor,
     withdraw_claim,
 )
@@ -52,11 +52,8 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-REGISTRATION_WAIT: Final = 1.0
-"""Seconds that the registration of a node waits for the nominations of its pods at most."""
-
 TOGETHER: Final = 1.0
-"""Seconds that the first node of a decision waits for the others at most before it takes pods."""
+"""Seconds that a node waits at most for others of its decision, and for the nominations of its pods."""
 
 CLOSING: Final = 2.0
 """Seconds for which nominations are withdrawn when the operator ends."""
@@ -84,16 +81,12 @@ class NodesOfDecision:
 
     def __init__(self) -> None:
         self.left: dict[str, None] = {}
-        """Those whose node has not joined yet."""
+        """Those whose node has not joined yet, or has pods that are not nominated yet."""
 
         self.until: float | None = None
         """Since the first has joined, when the others are waited for no longer."""
 
         self.complete = asyncio.Event()
-        self.joined: list[str] = []
-        """Those whose node has joined and whose pods are not nominated yet."""
-
-        self.nominating: asyncio.Future[None] | None = None
 
     def remove(self, claim: str) -> None:
         self.left.pop(claim, None)
@@ -212,7 +205,7 @@ class PodNominator:
             if not is_there or not is_unlaunched(item):
                 self._bought.pop(item.name, None)
             if not is_there or item.metadata.deletion_timestamp is not None:
-                self._joined(item.name)
+                self._gone(item.name)
             known_claim = before if isinstance(before, NodeClaim) else None
             if is_there and known_claim is not None and _progress(known_claim) == _progress(item):
                 return ()
@@ -247,40 +240,26 @@ class PodNominator:
 
     async def before_registration(self, claim: NodeClaim) -> None:
         """
-        Nominate a node for its pods before it takes any, after a moment for other nodes of the decision.
+        Nominate a node for its pods before it takes any, and wait for other nodes of the decision.
 
         A pod whose own node takes no pods yet goes to any other that has room. What takes longer goes on
         meanwhile.
         """
-        nodes = self._joined(claim.name) or NodesOfDecision()
+        nodes = self._decisions.pop(claim.name, None) or NodesOfDecision()
         if not self.on:
             return
-        nodes.joined.append(claim.name)
-        if nodes.left:
-            now = self._clock.monotonic()
-            nodes.until = nodes.until if nodes.until is not None else now + TOGETHER
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, nodes.until - now)):
-                    await nodes.complete.wait()
-        if nodes.joined:
-            found, nodes.joined = nodes.joined, []
-            nodes.nominating = asyncio.ensure_future(self._nominate_all(found))
-        if nodes.nominating is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(REGISTRATION_WAIT):
-                    await asyncio.shield(nodes.nominating)
+        now = self._clock.monotonic()
+        nodes.until = nodes.until if nodes.until is not None else now + TOGETHER
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TOGETHER):
+                await asyncio.shield(self._nominate_all(claim.name, nodes))
+            async with asyncio.timeout(max(0.0, nodes.until - self._clock.monotonic())):
+                await nodes.complete.wait()
 
-    async def _nominate_all(self, claims: Iterable[str]) -> None:
-        """Nominate the nodes of claims, which are about to take pods, for all of their pods."""
-        keys = [key for claim in claims for key in self._pods_of(claim)]
-        await asyncio.gather(*(self._try(key, opens=True) for key in keys))
-
-    def _joined(self, claim: str) -> NodesOfDecision | None:
-        """Take note that the node of a claim has joined, or will not; return the nodes that came with it."""
-        nodes = self._decisions.pop(claim, None)
-        if nodes is not None:
-            nodes.remove(claim)
-        return nodes
+    async def _nominate_all(self, claim: str, nodes: NodesOfDecision) -> None:
+        """Nominate the node of a claim, which is about to take pods, for all of its pods."""
+        await asyncio.gather(*(self._try(key, opens=True) for key in self._pods_of(claim)))
+        nodes.remove(claim)
 
     async def close(self) -> None:
         """Withdraw what was nominated for pods that still wait: nothing would do so later."""
@@ -319,6 +298,11 @@ class PodNominator:
             self._take_over(pod)
         if self.nomination(pod.key) is not None or is_nominated_by_us(pod):
             yield pod.key
+
+    def _gone(self, claim: str) -> None:
+        """Let other nodes of the decision wait no longer for that of a claim."""
+        if nodes := self._decisions.pop(claim, None):
+            nodes.remove(claim)
 
     def _settle(self, key: str, nomination: Nomination) -> None:
         """Remember the place of a pod; of one that runs elsewhere, for its successor."""
@@ -379,9 +363,9 @@ class PodNominator:
             return ""
         node, target = self._node(nomination), self._store.node(pod.spec.node_name)
         there = target is not None and node is not None and node.name == target.name
-        other, is_same = (None, False) if there or target is None else self._heir(pod, target)
+        other = self._heir(pod, target) if not there and target is not None else None
         reason = "disrupted" if pod.key in self._successors else "provisioned"
-        outcome = "planned" if there or is_same else "elsewhere"
+        outcome = "planned" if there or other is not None else "elsewhere"
         self._metrics[pods.NOMINATED].add(outcome=outcome, reason=reason)
         if outcome == "elsewhere":
             place = _place(nomination)
@@ -393,29 +377,10 @@ class PodNominator:
         self._enter_place(other, nomination)
         return other
 
-    def _heir(self, pod: Pod, target: Node) -> tuple[str | None, bool]:
-        """
-        Return the pod that is to have the place of one that runs elsewhere, and whether it was planned there.
-
-        That is one that is like it and was planned to run where it does; or else, for pods that are spread,
-        one that was planned to run in the same domain, which is ahead of the others now.
-        """
-        claims = self._store.claims_of(target.spec.provider_id)
-        for key in self._pods_of(claims[0].name if claims else target.name):
-            if are_alike(pod, self._store.pod(key)):
-                return key, True
-        domain = spread_domain(pod, target.metadata.labels)
-        if not domain:
-            return None, False
-        for key in (*self._planned, *self._changed):
-            other = self._store.pod(key)
-            if other is None or other.spec.node_name or not are_alike(pod, other):
-                continue
-            nomination = self.nomination(key)
-            node = self._node(nomination) if nomination is not None else None
-            if node is not None and spread_domain(pod, node.labels) == domain:
-                return key, False
-        return None, False
+    def _heir(self, pod: Pod, target: Node) -> str | None:
+        """Return a pod that is like one that runs elsewhere, and was planned to run where that does."""
+        alike = (key for key in self._pods_on(target.name) if are_alike(pod, self._store.pod(key)))
+        return next(alike, None)
 
     def _forget(self, key: str) -> None:
         nomination = self.nomination(key)
@@ -461,9 +426,9 @@ class PodNominator:
         yield from self._pods_of(claims[0].name if claims else node)
 
     def _beside(self, place: str, key: str) -> list[Pod]:
-        """Return the other pods that wait for the same node."""
+        """Return the other pods that are nominated for the same node."""
         found = (self._store.pod(each) for each in self._pods_of(place) if each != key) if place else ()
-        return [pod for pod in found if pod is not None and may_be_nominated(pod)]
+        return [pod for pod in found if pod is not None and is_told(pod)]
 
     def _node(self, nomination: Nomination) -> StateNode | None:
         """Return the node of a nomination; None once it is gone."""

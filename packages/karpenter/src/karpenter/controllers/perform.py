@@ -24,7 +24,8 @@ from karpenter.cloud.errors import (
     MachineNotFound,
     NodeClassNotReady,
 )
-from karpenter.controllers.controller import LAUNCH_CALL_TIMEOUT, Requeue, call_cloud
+from karpenter.controllers.cloudcalls import LAUNCH_CALL_TIMEOUT, call_cloud
+from karpenter.controllers.controller import Requeue
 from karpenter.core.effects import (
     Amend,
     Announce,
@@ -44,8 +45,10 @@ from karpenter.core.effects import (
 from karpenter.core.lifecycle.launch import failure_facts, launch_facts
 from karpenter.kube import rest
 from karpenter.kube.errors import Conflict, Invalid, NotFound
+from karpenter.kube.patches import MergePatch
 from karpenter.kube.recorder import RecordedEvent, Recorder
-from karpenter.kube.rest import MergePatch, Preconditions, named, target_of
+from karpenter.kube.rest import Preconditions, named
+from karpenter.kube.targets import target_of
 from karpenter.telemetry.metrics import (
     METRICS,
     CounterMetric,

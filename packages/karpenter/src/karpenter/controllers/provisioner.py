@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
-    from karpenter.controllers.controller import Executor, PoolCatalogs
+    from karpenter.controllers.catalogs import PoolCatalogs
+    from karpenter.controllers.executor import Executor
     from karpenter.controllers.perform import Performer
     from karpenter.core.effects import CreateClaim
 

@@ -28,7 +28,8 @@ from karpenter.doctor.facts import (
     number_at,
 )
 from karpenter.kube.errors import Forbidden, StatusError
-from karpenter.kube.rest import Selection, Target, untyped
+from karpenter.kube.rest import Selection
+from karpenter.kube.targets import Target, untyped
 from karpenter.session.access import ask_for_each
 
 if TYPE_CHECKING:

@@ -36,7 +36,9 @@ from karpenter.install.release import (
 )
 from karpenter.install.resources import AwsAuthMapping, ClusterResource, HelmRelease, Json, KubernetesObject
 from karpenter.kube.errors import NotFound
-from karpenter.kube.rest import MergePatch, Selection, Untyped, untyped
+from karpenter.kube.patches import MergePatch
+from karpenter.kube.rest import Selection
+from karpenter.kube.targets import Untyped, untyped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence

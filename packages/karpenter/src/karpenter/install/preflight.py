@@ -19,7 +19,7 @@ from karpenter.api.pod import Toleration
 from karpenter.cloud.aws.errors import AwsApiError
 from karpenter.cloud.errors import CloudError
 from karpenter.core.model.taints import first_untolerated
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

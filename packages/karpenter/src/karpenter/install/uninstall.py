@@ -49,7 +49,7 @@ from karpenter.install.resources import (
     ServiceLinkedRole,
     SqsQueue,
 )
-from karpenter.kube.rest import MergePatch
+from karpenter.kube.patches import MergePatch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Request, Response
+    from karpenter.kube.transport import Request, Response
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
-    """What a Status is about."""
+    """Object that a Status is about, and the causes."""
 
     name: str = ""
     group: str = ""

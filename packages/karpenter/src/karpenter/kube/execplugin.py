@@ -26,7 +26,7 @@ from karpenter.api.meta import explain
 from karpenter.base.clock import Clock
 from karpenter.base.files import private
 from karpenter.kube.http import Certificate, bearer
-from karpenter.kube.rest import Pairs
+from karpenter.kube.transport import Pairs
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -58,7 +58,7 @@ class PluginFailed(ValueError):  # noqa: N818  says what happened
 
 
 class ExecCredentialStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a plugin prints under ``status``."""
+    """Credentials that a plugin prints under ``status``."""
 
     token: str = ""
     client_certificate_data: str = ""
@@ -67,7 +67,7 @@ class ExecCredentialStatus(msgspec.Struct, frozen=True, kw_only=True, rename="ca
 
 
 class _ExecCredential(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a plugin prints."""
+    """Document that a plugin prints."""
 
     kind: str = ""
     api_version: str = ""
@@ -208,7 +208,7 @@ def _told(cluster: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ExecCredentials:
-    """What a plugin gave last, renewed before it ends."""
+    """Credentials that a plugin gave last, renewed before they end."""
 
     def __init__(
         self,
@@ -242,7 +242,7 @@ class ExecCredentials:
         Raises:
             PluginFailed: it gives nothing; what it gave before stays in use.
         """
-        status = await self._plugin.run(self._environ, terminal=_has_terminal())
+        status = await self._plugin.run(self._environ, terminal=sys.stdin is not None and sys.stdin.isatty())
         if status.client_certificate_data and (
             status.client_certificate_data != self._status.client_certificate_data
             or status.client_key_data != self._status.client_key_data
@@ -296,7 +296,3 @@ class ExecCredentials:
             with open(path, "w", encoding="utf-8", opener=private) as file:
                 file.write(text)
         return Certificate(str(chain), str(key))
-
-
-def _has_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()

@@ -41,7 +41,7 @@ from karpenter.kube.http import (
     make_context,
     proxy_for,
 )
-from karpenter.kube.rest import Pairs
+from karpenter.kube.transport import Pairs
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -75,7 +75,7 @@ class _Entry(NamedTuple):
 
 
 class _Kubeconfig(NamedTuple):
-    """What several files say together."""
+    """Several kubeconfig files, merged."""
 
     files: str
     current: str

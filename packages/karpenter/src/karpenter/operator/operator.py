@@ -36,19 +36,11 @@ from karpenter.cloud.cloudprovider import (
 )
 from karpenter.cloud.metrics import MeasuredProvider
 from karpenter.controllers.capacitybuffer import CapacityBufferController
+from karpenter.controllers.catalogs import PoolCatalogs
 from karpenter.controllers.controller import (
-    ClusterStateMetrics,
     Controller,
-    Executor,
-    InlineExecutor,
     ObjectReconciler,
-    PoolCatalogs,
-    ProviderReconciler,
-    ProviderSingleton,
-    RecordingExecutor,
     SingletonReconciler,
-    ThreadExecutor,
-    client_request_metrics,
     start_singleton,
 )
 from karpenter.controllers.disruption import (
@@ -58,14 +50,17 @@ from karpenter.controllers.disruption import (
     Steering,
 )
 from karpenter.controllers.eviction import EvictionController, EvictionQueue
+from karpenter.controllers.executor import Executor, InlineExecutor, RecordingExecutor, ThreadExecutor
 from karpenter.controllers.health import NodeHealth
 from karpenter.controllers.informer import Watches
 from karpenter.controllers.interruption import InterruptionReconciler, SpotInterruptions
+from karpenter.controllers.metrics.client import client_request_metrics
 from karpenter.controllers.metrics.conditions import StatusConditionMetrics
 from karpenter.controllers.metrics.node import NodeMetrics
 from karpenter.controllers.metrics.nodepool import DisruptionBudgetMetrics, NodePoolMetrics
 from karpenter.controllers.metrics.pod import PodLatencyMetrics, PodMetrics
 from karpenter.controllers.metrics.savings import BoundMetrics, CostMetrics, SavingsMetrics
+from karpenter.controllers.metrics.state import ClusterStateMetrics
 from karpenter.controllers.nodeclaim import (
     Expiration,
     GarbageCollection,
@@ -80,6 +75,7 @@ from karpenter.controllers.nodeoverlay import NodeOverlayController
 from karpenter.controllers.nodepool import NodePoolController, NodePoolCounter, RegistrationOutcomes
 from karpenter.controllers.nomination import PodNominator, nominates
 from karpenter.controllers.perform import Performer
+from karpenter.controllers.provider import ProviderReconciler, ProviderSingleton
 from karpenter.controllers.provisioner import Provisioner
 from karpenter.controllers.static import StaticDeprovisioning, StaticProvisioning
 from karpenter.core.provisioning.nomination import nomination_period
@@ -88,7 +84,8 @@ from karpenter.core.state.pod import NOMINATION_MANAGER
 from karpenter.kube.client import Client, Kind
 from karpenter.kube.errors import KubeError
 from karpenter.kube.recorder import Recorder
-from karpenter.kube.rest import Request, untyped
+from karpenter.kube.targets import untyped
+from karpenter.kube.transport import Request
 from karpenter.operator.kinds import watched_kinds
 from karpenter.operator.options import (
     COMMON,

@@ -27,12 +27,12 @@ from karpenter.base.duration import DurationError, parse_duration, parse_switch
 from karpenter.base.files import read_bounded
 from karpenter.base.pretty import did_you_mean, nearest
 from karpenter.cloud.cloudprovider import ProviderSetting
-from karpenter.core.disruption.memory import Payback
+from karpenter.core.disruption.payback import Payback
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
 from karpenter.core.model.pricing import Commitment, PricePolicy
 from karpenter.core.provisioning.nomination import nomination_period
 from karpenter.core.provisioning.provisioner import ProvisioningSettings
-from karpenter.core.scheduling.build.build import SchedulingPolicy
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
     from karpenter.base.clock import Clock
-    from karpenter.kube.rest import Transport
+    from karpenter.kube.transport import Transport
     from karpenter.operator.options import Settings
 
 

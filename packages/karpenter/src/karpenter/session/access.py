@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.kube.errors import Forbidden, KubeError, NotFound
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from karpenter.api.meta import Resource
     from karpenter.kube.client import Client
-    from karpenter.kube.rest import Target
+    from karpenter.kube.targets import Target
 
 ROLE: Final = "karpenter-reader"
 """The ClusterRole that is proposed to those who may not read."""

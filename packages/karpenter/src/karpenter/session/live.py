@@ -25,7 +25,8 @@ from karpenter.kube.client import Client
 from karpenter.kube.errors import Forbidden, KubeError
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
-from karpenter.kube.rest import Selection, target_of, untyped
+from karpenter.kube.rest import Selection
+from karpenter.kube.targets import target_of, untyped
 from karpenter.operator.kinds import watched_kinds
 from karpenter.session.access import ask_for_each
 from karpenter.session.installation import (
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from karpenter.api.meta import Resource
-    from karpenter.kube.rest import Target
+    from karpenter.kube.targets import Target
 
 CLASSES: Final = (EC2NodeClass, KWOKNodeClass)
 """The node classes that have a catalogue."""

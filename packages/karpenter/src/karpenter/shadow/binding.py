@@ -57,7 +57,11 @@ def bind_pods(
 ) -> dict[str, str]:
     """Return the node of every pending pod that fits on one that runs, by the key of the pod."""
     waiting = sorted(pending, key=lambda pod: (-(pod.spec.priority or 0), pod.key))
-    ready = [node for node in state_nodes(view) if _takes_pods(node)]
+    ready = [
+        node
+        for node in state_nodes(view)
+        if node.node is not None and node.is_ready and node.is_initialized and not node.is_deleting
+    ]
     if not waiting or not ready:
         return {}
     daemons = expected_daemons(
@@ -70,7 +74,7 @@ def bind_pods(
         for node in ready
     }
     found: dict[str, str] = {}
-    replicas = _replicas(ready, {controller_of(pod) for pod in waiting})
+    replicas = _replicas(ready, {controller_uid(pod) for pod in waiting})
     for pod in waiting:
         if not _is_simple(pod):
             continue
@@ -78,7 +82,7 @@ def bind_pods(
         if name:
             found[pod.key] = name
             free[name] = subtract(free[name], pod_requests(pod))
-            replicas[controller_of(pod), name] += 1
+            replicas[controller_uid(pod), name] += 1
     others = [pod for pod in waiting if not _is_simple(pod)]
     return found | (_solved(view, ready, others, found, now=now, settings=settings) if others else {})
 
@@ -105,10 +109,6 @@ def _worth(pod: Pod, neighbours: Mapping[str, int]) -> tuple[bool, bool, int, in
     )
 
 
-def _takes_pods(node: StateNode) -> bool:
-    return node.node is not None and node.is_ready and node.is_initialized and not node.is_deleting
-
-
 def _is_simple(pod: Pod) -> bool:
     spec = pod.spec
     ports = any(port.host_port for each in spec.containers for port in each.ports)
@@ -118,13 +118,13 @@ def _is_simple(pod: Pod) -> bool:
     )
 
 
-def controller_of(pod: Pod) -> str:
+def controller_uid(pod: Pod) -> str:
     """Return the uid of the controller of a pod; empty if it has none."""
     return next((each.uid for each in pod.metadata.owner_references if each.controller), "")
 
 
 def _replicas(nodes: Iterable[StateNode], controllers: AbstractSet[str]) -> Counter[tuple[str, str]]:
-    found = ((controller_of(pod), node.name) for node in nodes for pod in node.pods)
+    found = ((controller_uid(pod), node.name) for node in nodes for pod in node.pods)
     return Counter(each for each in found if each[0] in controllers)
 
 
@@ -145,7 +145,7 @@ def _best(
     for at, score in enumerate(_reversed(discouraged)):
         totals[at] += _TAINT_WEIGHT * score
     # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/#internal-default-constraints
-    if controller := controller_of(pod):
+    if controller := controller_uid(pod):
         crowded = _crowded(controller, every, feasible, replicas)
         for at, score in enumerate(_reversed(crowded, least=min(crowded))):
             totals[at] += _SPREAD_WEIGHT * score
@@ -168,7 +168,6 @@ def _crowded(
     feasible: Sequence[StateNode],
     replicas: Mapping[tuple[str, str], int],
 ) -> list[float]:
-    """Return how crowded each feasible node and its zone are with pods of a controller."""
     zones: Counter[str] = Counter()
     for node in every:
         zones[node.labels.get(ZONE, "")] += replicas.get((controller, node.name), 0)

@@ -38,8 +38,9 @@ from karpenter.core.model.resources import parse_resources, render_resources
 from karpenter.core.state.cluster import ClusterState, ObjectDeleted, ObjectUpdated
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.kube.errors import Cause, Status, StatusDetails, status_error_of
-from karpenter.kube.rest import EVERYTHING, Page, Preconditions, Selection
+from karpenter.kube.rest import EVERYTHING, Preconditions, Selection
 from karpenter.kube.rest import evict as request_eviction
+from karpenter.kube.targets import Page
 from karpenter.telemetry.metrics import claims
 
 if TYPE_CHECKING:
@@ -77,7 +78,6 @@ class ShadowCloud:
 
     @property
     def node_classes(self) -> tuple[NodeClassKind, ...]:
-        """The kinds of node class of the real provider."""
         return self._provider.node_classes
 
     @property
@@ -250,7 +250,7 @@ class ShadowPerformer(Performer):
 
 
 class ShadowClient:
-    """What controllers ask of the API server itself, answered by the shadow."""
+    """Requests of controllers to the API server, answered by the shadow."""
 
     def __init__(self, cluster: ShadowCluster) -> None:
         self._cluster = cluster

@@ -34,7 +34,7 @@ _TOGETHER: Final = timedelta(seconds=90)
 _APART: Final = timedelta(minutes=5)
 """How far apart two decisions may be that are the same."""
 
-_SHOWN: Final = 20
+_MAX_SHOWN_CASES: Final = 20
 _WIDTH, _HEIGHT = 760, 220
 _NAMES: Final = {"real": "Karpenter", "shadow": "this operator"}
 _WHY: Final = {
@@ -64,7 +64,7 @@ class ShadowCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShadowReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a record comes to."""
+    """Summary of a record."""
 
     begin: datetime
     end: datetime
@@ -293,7 +293,7 @@ def rows(report: ShadowReport) -> list[tuple[str, str, str]]:
     return [*found, *((name, show(report.real), show(report.shadow)) for name, show in figures)]
 
 
-def case_lines(report: ShadowReport, most: int = _SHOWN) -> Iterator[str]:
+def case_lines(report: ShadowReport, most: int = _MAX_SHOWN_CASES) -> Iterator[str]:
     """Yield a sentence for each case, and how many are left out."""
     for each in report.cases[:most]:
         yield (

@@ -34,7 +34,8 @@ from karpenter.cloud.catalogs.load import AWS
 from karpenter.controllers.informer import ALWAYS, FOR_DEVICES, FOR_OVERLAYS
 from karpenter.core.state.cluster import ClusterState, ClusterView, ObjectDeleted, ObjectUpdated
 from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
-from karpenter.kube.rest import Selection, target_of
+from karpenter.kube.rest import Selection
+from karpenter.kube.targets import target_of
 from karpenter.operator.kinds import watched_kinds
 from karpenter.session.access import ask_for_each
 from karpenter.session.catalog import chosen_catalog, suited_catalog
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.core.model.catalog import Catalog
     from karpenter.kube.client import Client
-    from karpenter.kube.rest import Target
+    from karpenter.kube.targets import Target
     from karpenter.operator.options import Settings
 
     Adviser: TypeAlias = Callable[[ClusterView, Catalog, datetime], Advice]

@@ -13,7 +13,7 @@ import msgspec
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, ON_DEMAND, SPOT, ZONE
 from karpenter.core.model.resources import parse_resources
-from karpenter.core.scheduling.build.build import as_pool, pool_usage
+from karpenter.core.scheduling.build.nodepools import as_pool, pool_usage
 from karpenter.core.scheduling.encode.preferences import relaxations
 from karpenter.core.scheduling.solve import limit_sentence
 from karpenter.core.state.statenode import state_nodes

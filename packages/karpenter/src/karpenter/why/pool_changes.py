@@ -13,15 +13,8 @@ import msgspec
 
 from karpenter.api.labels import ZONE
 from karpenter.core.model.requirement import RequirementError, requirement
-from karpenter.core.model.resources import (
-    CPU,
-    MEMORY,
-    add,
-    human_amount,
-    parse_resources,
-    render_amount,
-)
-from karpenter.core.scheduling.build.build import pool_usage
+from karpenter.core.model.resources import CPU, MEMORY, add, human_amount, parse_resources, render_amount
+from karpenter.core.scheduling.build.nodepools import pool_usage
 from karpenter.core.state.statenode import state_nodes
 from karpenter.why.answer import alone, place_of, with_pool, with_pools
 from karpenter.why.daemons import daemons_of
@@ -33,7 +26,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.meta import ResourceList
     from karpenter.api.nodepool import NodePool, PoolRequirement
-    from karpenter.core.scheduling.build.build import PoolReadiness
+    from karpenter.core.scheduling.build.nodepools import PoolReadiness
     from karpenter.core.scheduling.problem import Reason
     from karpenter.core.state.cluster import ClusterView
     from karpenter.why.refused import LimitNeeds

@@ -20,11 +20,13 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import PodTemplate, TopologySpreadConstraint
 from karpenter.api.workloads import DaemonSet
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.scheduling.build.build import BuiltProblem, SchedulingPolicy, assemble, build_problem
+from karpenter.core.scheduling.build.build import BuiltProblem, assemble
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import state_nodes
 from karpenter_local.testing.builders import manifest_pod
+from karpenter_local.testing.cluster_problem import build_problem
 from tests.unit.core.scheduling.build.catalogue import CATALOG, machine
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

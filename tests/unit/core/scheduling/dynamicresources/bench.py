@@ -20,7 +20,8 @@ from karpenter.core.scheduling.dynamicresources.search import (
     StepBudget,
 )
 from karpenter.core.scheduling.dynamicresources.selectors import SelectorMatcher
-from karpenter.core.scheduling.dynamicresources.types import DeviceId, NodeTarget, NodeTerms
+from karpenter.core.scheduling.dynamicresources.types import DeviceId, NodeTerms
+from karpenter.core.scheduling.encode.devices import NodeTarget
 from karpenter_local.testing.builders import node
 from tests.unit.core.scheduling.dynamicresources.hardware import CLASSES, DRIVER, sliced
 

@@ -26,12 +26,14 @@ from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble, build_problem
+from karpenter.core.scheduling.build.build import assemble
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import state_nodes
 from karpenter_local.testing.builders import instance_type
+from karpenter_local.testing.cluster_problem import build_problem
 from tests.unit.core.scheduling.dynamicresources.clusters import outcome
 from tests.unit.core.scheduling.dynamicresources.hardware import DRIVER, exactly, gpu, templates
 

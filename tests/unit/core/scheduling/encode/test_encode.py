@@ -9,6 +9,7 @@ import pytest
 
 from karpenter.api.labels import PREFER_NO_SCHEDULE, ZONE, LabelRules
 from karpenter.core.scheduling.encode.encode import EncodedProblem
+from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter_local.testing.builders import instance_type, manifest_pod, pod, pool, problem, spread, taint
 
 POOL = pool(
@@ -66,7 +67,7 @@ def test_avoiding_nodes_is_a_preference_only_where_some_pool_discourages() -> No
 def test_every_run_starts_with_fresh_counts() -> None:
     """What one run counts is not seen by another."""
     encoded = EncodedProblem(problem(pod("a", app="a", spreads=[spread(ZONE, app="a")]), pools=[POOL]))
-    one, other = (encoded.pod_data(encoded.fresh_topology())[0][0].demands.domains[0].group for _ in range(2))
+    one, other = (Scheduler(encoded).pod_data[0][0].demands.domains[0].group for _ in range(2))
 
     one.add("zone-1")
 

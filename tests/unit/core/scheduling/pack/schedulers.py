@@ -11,7 +11,7 @@ from karpenter.core.scheduling.pack import greedy
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.poddata import PodData
     from karpenter.core.scheduling.problem import Problem
     from karpenter_local.testing.builders import NodeWithPods
 

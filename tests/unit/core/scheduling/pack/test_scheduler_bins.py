@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.encode.existingnode import Nodes
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+from karpenter.core.scheduling.pack.existingnode import Nodes
 from karpenter.core.scheduling.pack.nodeclaim import ClaimState, ClaimStates
 from karpenter.core.scheduling.pack.scheduler import Claims
 from karpenter_local.testing.builders import RULES, instance_type, pool

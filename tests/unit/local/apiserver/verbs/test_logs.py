@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karpenter.kube.rest import Streaming
+from karpenter.kube.transport import Streaming
 from karpenter_local.apiserver.server import Server
 from karpenter_local.apiserver.verbs.logs import ContainerLog
 from tests.unit.local.apiserver.asking import PODS, ask, request

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from karpenter.kube.rest import Request
+from karpenter.kube.transport import Request
 from karpenter_local.apiserver.entry import Entry
 from karpenter_local.apiserver.request import parse
 from karpenter_local.apiserver.selectors import ListSelector, SelectorRequirement
@@ -119,7 +119,7 @@ async def test_tokens_are_not_made_up(token: str) -> None:
 async def test_only_metadata_on_request() -> None:
     """A client may ask for metadata alone."""
     header = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-    from karpenter.kube.rest import Response  # noqa: PLC0415  another accept header than usual
+    from karpenter.kube.transport import Response  # noqa: PLC0415  another accept header than usual
 
     answer = await (await five()).handle(
         Request(method="GET", path=CONFIGMAPS, headers=(("accept", header),))

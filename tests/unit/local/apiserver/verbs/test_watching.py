@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from karpenter.kube.rest import Streaming
+from karpenter.kube.transport import Streaming
 from karpenter_local.apiserver.server import Server
 from karpenter_local.apiserver.verbs import watching
 from karpenter_local.virtual import VirtualClock, run_virtual

@@ -10,7 +10,7 @@ from karpenter_local.apiserver.presenting import reply
 from karpenter_local.apiserver.writing import draft
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Response
+    from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.resources import APIResource

@@ -9,14 +9,13 @@ from karpenter_local.apiserver.verbs.deleting import read_options, remove
 from karpenter_local.apiserver.verbs.selecting import current, selector
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Response
+    from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.request import RequestInfo
     from karpenter_local.apiserver.views import ResponseView
 
 
 def delete_collection(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
-    """Delete each selected object; answer with the list of them."""
     options = read_options(backend, call)
     stored = backend.kept(call.resource)
     entries = current(backend, call, selector(backend, call))

@@ -10,7 +10,7 @@ from karpenter_local.apiserver.presenting import reply_raw, warnings
 from karpenter_local.apiserver.writing import WriteOptions, create
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Response
+    from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.request import RequestInfo
     from karpenter_local.apiserver.views import ResponseView

@@ -17,7 +17,7 @@ from karpenter_local.apiserver.selectors import from_object
 from karpenter_local.apiserver.verbs.deleting import options_from, remove
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Response
+    from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Entry, Object
     from karpenter_local.apiserver.request import RequestInfo
@@ -42,7 +42,18 @@ def evict(backend: Backend, call: RequestInfo) -> Response:
     options = options_from(body.get("deleteOptions") or {}, dict(call.request.query))
     pod = entry.object()
     if backend.policies:
-        _admit(backend, call, body, dry_run=options.dry_run)
+        asked = AdmissionAttributes(
+            operation="CREATE",
+            resource=call.resource,
+            subresource="eviction",
+            namespace=call.namespace,
+            name=call.name,
+            object={"kind": "Eviction", "apiVersion": "policy/v1", **body},
+            old=None,
+            user=backend.user(call.request),
+            dry_run=options.dry_run,
+        )
+        backend.policies.validate(backend, asked)
     if not _free_to_go(pod):
         budgets = _covering(backend, entry)
         if len(budgets) > 1:
@@ -56,21 +67,6 @@ def evict(backend: Backend, call: RequestInfo) -> Response:
     return reply(
         {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, status=201
     )
-
-
-def _admit(backend: Backend, call: RequestInfo, body: Object, *, dry_run: bool) -> None:
-    asked = AdmissionAttributes(
-        operation="CREATE",
-        resource=call.resource,
-        subresource="eviction",
-        namespace=call.namespace,
-        name=call.name,
-        object={"kind": "Eviction", "apiVersion": "policy/v1", **body},
-        old=None,
-        user=backend.user(call.request),
-        dry_run=dry_run,
-    )
-    backend.policies.validate(backend, asked)
 
 
 def _mark(backend: Backend, call: RequestInfo, entry: Entry) -> Entry:

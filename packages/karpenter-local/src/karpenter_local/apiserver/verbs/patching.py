@@ -13,7 +13,7 @@ from karpenter_local.apiserver.verbs import applying
 from karpenter_local.apiserver.writing import WriteOptions, update
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Response
+    from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.request import RequestInfo
     from karpenter_local.apiserver.resources import APIResource
@@ -26,7 +26,6 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 
 def patch(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
-    """Change what is stored as the body says."""
     bodies.check_size(call.request)
     language = bodies.media_type(call.request.header("content-type"))
     if language not in languages(call.resource):

@@ -21,7 +21,7 @@ from karpenter_local.apiserver.verbs.scaling import scale
 from karpenter_local.apiserver.verbs.updating import put
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Response
+    from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.request import RequestInfo
     from karpenter_local.apiserver.views import ResponseView

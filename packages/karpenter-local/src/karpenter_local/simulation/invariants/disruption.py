@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from karpenter.api.node import Node
     from karpenter.api.nodepool import Budget, NodePool
     from karpenter.api.pod import Pod
-    from karpenter.kube.rest import Request, Response
+    from karpenter.kube.transport import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.mirror import ObjectWrite
 
@@ -58,7 +58,7 @@ _TOLD: Final = 8.0
 _BROKEN: Final = 590.0
 """Seconds for which a node may be not ready before it is repaired, a little less than ten minutes."""
 
-_PATIENCE: Final = 290.0
+_LAUNCH_SECONDS: Final = 290.0
 """Seconds that a claim has to launch, a little less than five minutes."""
 
 
@@ -76,7 +76,6 @@ class BudgetInvariant(Invariant):
     name = "budgets"
 
     def on_write(self, write: ObjectWrite) -> None:
-        """Look at machines that begin to be disrupted."""
         claim, reason = write.after, begins(write)
         pool = self.mirror.pools.get(pool_name(claim)) if claim is not None and reason else None
         if pool is None or not isinstance(claim, NodeClaim) or self.simulated.is_contested:
@@ -260,7 +259,6 @@ class ExplainedInvariant(Invariant):
     name = "explained"
 
     def on_write(self, write: ObjectWrite) -> None:
-        """Look at claims that the operator deletes."""
         claim = write.before
         if not write.by or not isinstance(claim, NodeClaim) or not begins_to_leave(write):
             return
@@ -269,7 +267,6 @@ class ExplainedInvariant(Invariant):
             self.violated(f"claim {claim.name} ({kind}) is deleted, and nothing is wrong with it")
 
     def on_tick(self) -> None:
-        """Look for claims that are older than they may be."""
         for name, claim in self.mirror.claims.items():
             over = self.simulated.overdue(claim)
             late = over is not None and min(over, self.simulated.calm_for) > _OVERDUE
@@ -286,7 +283,7 @@ class ExplainedInvariant(Invariant):
             # Capacity that is not there ends a claim at once; one with a machine has some time.
             born = claim.metadata.creation_timestamp
             age = (self.simulated.clock.now() - born).total_seconds() if born is not None else 0.0
-            return not claim.status.provider_id or age > _PATIENCE or self.simulated.is_time_wrong
+            return not claim.status.provider_id or age > _LAUNCH_SECONDS or self.simulated.is_time_wrong
         transport = self.simulated.seams_of(by)
         return transport is None or transport.transport.is_troubled or self._may_be_repaired(claim)
 

@@ -87,7 +87,11 @@ class ClusterHistory:
                 broken = write.after is not None and not is_ready(item)
                 self._keep(("node not ready", item.name), write, holds=broken)
                 self._keep(("node ready", item.name), write, holds=not broken)
-                self._note_start(write, item)
+                starts = any(taint.key in _STARTING for taint in item.spec.taints)
+                if write.before is None and starts:
+                    self.starting.add(item.name)
+                elif write.after is None or not starts:
+                    self.starting.discard(item.name)
             case PodDisruptionBudget():
                 blocks = write.after is not None and item.status.disruptions_allowed <= 0
                 self._keep(("budget blocks", item.key), write, holds=blocks)
@@ -122,13 +126,6 @@ class ClusterHistory:
         """Say whether a replica was told of a moment when it came, and not only of what came of it."""
         seams, now = self._simulated.seams_of(by), self._simulated.clock.monotonic()
         return seams is not None and seams.transport.began.get(plural, now) < since.at
-
-    def _note_start(self, write: ObjectWrite, node: Node) -> None:
-        starts = any(taint.key in _STARTING for taint in node.spec.taints)
-        if write.before is None and starts:
-            self.starting.add(node.name)
-        elif write.after is None or not starts:
-            self.starting.discard(node.name)
 
     def _pod(self, write: ObjectWrite, pod: Pod) -> None:
         if write.after is None:

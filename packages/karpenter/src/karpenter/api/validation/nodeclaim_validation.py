@@ -48,7 +48,6 @@ def is_subdomain(text: str) -> bool:
 
 
 def is_qualified_name(text: str) -> bool:
-    """Say whether `text` may be a label key."""
     domain, slash, name = text.rpartition("/")
     if slash and not is_subdomain(domain):
         return False
@@ -56,7 +55,6 @@ def is_qualified_name(text: str) -> bool:
 
 
 def is_label_value(text: str) -> bool:
-    """Say whether `text` may be a label value."""
     return text == "" or (len(text) <= _LONGEST_NAME and _NAME.fullmatch(text) is not None)
 
 
@@ -68,7 +66,7 @@ _LARGEST = 2**63 - 1
 
 
 class LabelRequirement(Protocol):
-    """What the requirements of pools, overlays and pods have in common."""
+    """Common part of the requirements of pools, overlays and pods."""
 
     @property
     def key(self) -> str: ...
@@ -100,7 +98,6 @@ def check_requirements(
 def check_requirement(
     requirement: LabelRequirement, path: str, *, rules: LabelRules
 ) -> Iterator[FieldProblem]:
-    """Find what is wrong with one requirement."""
     key = rules.normalize(requirement.key)
     if requirement.operator not in OPERATORS:
         yield not_supported(field.child(path, "operator"), requirement.operator, OPERATORS)

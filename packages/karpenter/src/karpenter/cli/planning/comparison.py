@@ -14,7 +14,7 @@ import msgspec
 
 from karpenter.cli.planning.rollout import DriftRollout, hourly, machines, rollout
 from karpenter.core.disruption.command import DRIFTED
-from karpenter.core.scheduling.build.build import overlaid_catalog
+from karpenter.core.scheduling.build.offered import overlaid_catalog
 from karpenter.core.scheduling.problem import Refusal
 from karpenter.core.state.statenode import state_nodes
 

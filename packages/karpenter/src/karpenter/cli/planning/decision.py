@@ -34,7 +34,7 @@ from karpenter.core.provisioning.provisioner import (
     ProvisioningSettings,
     provision,
 )
-from karpenter.core.scheduling.build.build import overlaid_catalog
+from karpenter.core.scheduling.build.offered import overlaid_catalog
 from karpenter.core.scheduling.problem import Plan, Refusal
 from karpenter.core.scheduling.proof.gap import solve_and_explain_gap
 from karpenter.core.scheduling.solve import solve

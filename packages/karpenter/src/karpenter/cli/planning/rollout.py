@@ -17,12 +17,12 @@ import msgspec
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE
 from karpenter.cli.planning.decision import DecisionSettings, PlanDecision, decide, leaving
-from karpenter.core.disruption.budgets import binding, budget_usage, read_budgets
+from karpenter.core.disruption.budgets import budget_usage, read_budgets, tightest_budget
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import DRIFTED
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.lifecycle.disruption_conditions import drifted_since, known_drift
-from karpenter.core.scheduling.build.build import overlaid_catalog
+from karpenter.core.scheduling.build.offered import overlaid_catalog
 from karpenter.core.state.pod import is_reschedulable
 from karpenter.core.state.statenode import StateNode, state_nodes
 
@@ -177,6 +177,6 @@ def _at_once(pools: Iterable[str], view: ClusterView, now: datetime) -> dict[str
     found = {}
     for name in sorted(pools):
         budgets = read_budgets(view.pools[name].spec.disruption.budgets)
-        tightest = binding(budgets, reason=DRIFTED, pool_size=size[name], now=now)
-        found[name] = size[name] if tightest is None else tightest.ceiling(size[name])
+        tightest = tightest_budget(budgets, reason=DRIFTED, pool_size=size[name], now=now)
+        found[name] = tightest.ceiling(size[name])
     return found

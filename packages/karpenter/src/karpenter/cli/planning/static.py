@@ -23,7 +23,7 @@ from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.resources import pod_requests
 from karpenter.core.provisioning.provisioner import foreseen
 from karpenter.core.provisioning.static import count_claims, is_static, scale_up
-from karpenter.core.scheduling.build.build import class_obstacle
+from karpenter.core.scheduling.build.nodepools import class_obstacle
 from karpenter.core.scheduling.problem import InstanceTypeOptions, NewNode, Plan
 
 if TYPE_CHECKING:

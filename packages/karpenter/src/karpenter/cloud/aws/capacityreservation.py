@@ -96,15 +96,12 @@ class CapacityReservationProvider:
         return self._left.peek(reservation) or 0
 
     def launched(self, reservation: str) -> None:
-        """Note that a machine was launched into a reservation."""
         self._count(reservation, max(0, self.left(reservation) - 1))
 
     def ended(self, reservation: str) -> None:
-        """Note that a machine of a reservation is gone."""
         self._count(reservation, self.left(reservation) + 1)
 
     def used_up(self, reservation: str) -> None:
-        """Note that a reservation has nothing left."""
         self._count(reservation, 0)
 
     def _count(self, reservation: str, left: int) -> None:
@@ -184,7 +181,7 @@ def _reservation(told: ApiResponse, now: datetime) -> CapacityReservation | None
     )
 
 
-PERIOD: Final = 60.0
+POLL_SECONDS: Final = 60.0
 
 
 class CapacityTypeController:
@@ -199,11 +196,11 @@ class CapacityTypeController:
     async def look(self) -> Step:
         """Compare the labels of reserved claims and their nodes with EC2."""
         if not _reserved(self._view()):
-            return Step(again=PERIOD)
+            return Step(again=POLL_SECONDS)
         kinds = {each.provider_id: each.capacity_type for each in await self._instances.all()}
         # A node is looked at for itself: an operator may have ended after it had written the claim.
         demoted = [item for number, item in _reserved(self._view()) if kinds.get(number) == ON_DEMAND]
-        return Step(effects=tuple(map(_demoted, demoted)), again=PERIOD)
+        return Step(effects=tuple(map(_demoted, demoted)), again=POLL_SECONDS)
 
 
 class ReservationExpirationController:
@@ -234,7 +231,7 @@ class ReservationExpirationController:
             if number in ending:
                 because = f"capacity block {number} is about to end"
                 effects += delete_claim(claim, "capacity_reservation_expiring", because)
-        return Step(effects=tuple(effects), again=PERIOD)
+        return Step(effects=tuple(effects), again=POLL_SECONDS)
 
 
 def _is_reserved(item: NodeClaim | Node) -> bool:

@@ -87,11 +87,16 @@ class InstanceProfileProvider:
             return created
         if current and await self._role_of(current) == role:
             return current
-        name = self._new_name(node_class.name)
+        # A random part, since a node class gets another profile whenever its role changes.
+        chance = f"{self._chance.getrandbits(128):032x}"
+        name = f"{self._cluster}_{hash_text(self._aws.region + node_class.name + chance)}"
         try:
             await self._create(name, role, node_class)
         except CloudError:
-            await self._try_to_delete(name)
+            try:
+                await self.delete(name)
+            except CloudError as error:
+                log.warning("instance_profile.left_behind", profile=name, error=str(error))
             raise
         self._just_created.put((role, uid), name)
         for each in filter(None, (name, current)):
@@ -156,11 +161,6 @@ class InstanceProfileProvider:
             REGION: self._aws.region,
         }
 
-    def _new_name(self, node_class: str) -> str:
-        # A random part, since a node class gets another profile whenever its role changes.
-        chance = f"{self._chance.getrandbits(128):032x}"
-        return f"{self._cluster}_{hash_text(self._aws.region + node_class + chance)}"
-
     async def _create(self, name: str, role: str, node_class: EC2NodeClass) -> None:
         if self._roles_missing.peek(role):
             raise RoleMissing(node_class.spec.role)
@@ -195,12 +195,6 @@ class InstanceProfileProvider:
             return None
         roles = profile["InstanceProfile"].get("Roles", ())
         return str(roles[0]["RoleName"]) if roles else None
-
-    async def _try_to_delete(self, name: str) -> None:
-        try:
-            await self.delete(name)
-        except CloudError as error:
-            log.warning("instance_profile.left_behind", profile=name, error=str(error))
 
     async def _call(self, operation: str, name: str, **more: object) -> ApiResponse:
         try:

@@ -41,7 +41,7 @@ class OfferingKey(msgspec.Struct, frozen=True, order=True):
 
 
 class UnavailableSnapshot(msgspec.Struct, frozen=True):
-    """What is unavailable at one moment."""
+    """Unavailable offerings, capacity types, subnets and zones at one moment."""
 
     offerings: frozenset[OfferingKey] = frozenset()
     capacity_types: frozenset[str] = frozenset()
@@ -69,7 +69,7 @@ NOTHING: Final = UnavailableSnapshot()
 
 
 class UnavailableOfferings:
-    """What failed lately."""
+    """Offerings, capacity types and subnets whose launches failed lately."""
 
     def __init__(
         self,
@@ -88,7 +88,6 @@ class UnavailableOfferings:
         self._mark(offerings)
 
     def mark_capacity_type(self, capacity_type: str) -> None:
-        """Skip everything of a capacity type from now on."""
         self._mark([("capacity type", capacity_type)])
 
     def mark_subnet(self, subnet: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.base.quantity import QuantityError
 from karpenter.controllers.metrics.node import resource_label, unit
-from karpenter.core.disruption.budgets import binding, budget_usage, read_budgets
+from karpenter.core.disruption.budgets import budget_usage, read_budgets, tightest_budget
 from karpenter.core.disruption.candidates import Candidate, find_candidates
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
 from karpenter.core.disruption.cost import price_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.meta import ResourceList
     from karpenter.base.clock import Clock
-    from karpenter.controllers.controller import Executor
+    from karpenter.controllers.executor import Executor
     from karpenter.core.state.cluster import ClusterState, ClusterView
 
 REASONS: Final = (EMPTY, DRIFTED, UNDERUTILIZED)
@@ -132,8 +132,8 @@ class DisruptionBudgetMetrics:
             budgets, size = read_budgets(pool.spec.disruption.budgets), sizes.get(name, 0)
             for reason in REASONS:
                 labels = {"nodepool": name, "reason": reason}
-                tightest = binding(budgets, reason=reason, pool_size=size, now=now)
-                allowed.append((float(size if tightest is None else tightest.ceiling(size)), labels))
+                tightest = tightest_budget(budgets, reason=reason, pool_size=size, now=now)
+                allowed.append((float(tightest.ceiling(size)), labels))
                 consuming.append((float(leaving.get(name, 0)), labels))
         self._metrics[nodepools.ALLOWED_DISRUPTIONS].publish("pools", allowed)
         self._metrics[nodepools.NODES_CONSUMING_BUDGETS].publish("pools", consuming)

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from karpenter.base.clock import Clock
-    from karpenter.controllers.controller import Executor
+    from karpenter.controllers.executor import Executor
     from karpenter.controllers.metrics.nodepool import Catalogs
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.memory import SavingLifetimes
+    from karpenter.core.disruption.churn import SavingLifetimes
     from karpenter.core.disruption.settings import DisruptionContext
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterState, ClusterView

@@ -25,6 +25,7 @@ from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL
 from karpenter.core.disruption.balanced import PoolTotals
 from karpenter.core.disruption.budgets import BudgetWindow, Headroom, read_budgets
 from karpenter.core.disruption.candidates import Candidate, CandidateSurvey, find_candidates
+from karpenter.core.disruption.churn import undoes
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import (
     DRIFTED,
@@ -43,7 +44,7 @@ from karpenter.core.disruption.drift import replace_drifted
 from karpenter.core.disruption.emptiness import remove_empty
 from karpenter.core.disruption.events import candidate_events, kept_events, score_effects
 from karpenter.core.disruption.global_search import consolidate_globally, least_cost
-from karpenter.core.disruption.memory import DisruptionMemory, Payback, undoes
+from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.disruption.multinodeconsolidation import consolidate_classic
 from karpenter.core.disruption.preferred import (
     ReturnRules,
@@ -63,7 +64,7 @@ from karpenter.core.lifecycle.disruption_conditions import (
     within_consolidate_after,
 )
 from karpenter.core.provisioning.static import count_claims
-from karpenter.core.scheduling.build.build import overlaid_catalog
+from karpenter.core.scheduling.build.offered import overlaid_catalog
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.pod import do_not_disrupt_until, is_reschedulable
 from karpenter.core.state.statenode import state_nodes
@@ -71,6 +72,7 @@ from karpenter.core.state.statenode import state_nodes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from karpenter.core.disruption.payback import Payback
     from karpenter.core.disruption.settings import DisruptionContext
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
@@ -285,7 +287,7 @@ class _Pass:
                 yield _kept(candidate, self._explained(candidate, closely=closely))
 
     def _headroom(self, reason: str) -> Headroom:
-        return Headroom(self._nodes, self._view, reason, self._now)
+        return Headroom.at(self._view, reason, self._now)
 
     def _empty(self) -> list[Command]:
         return remove_empty(
@@ -365,7 +367,7 @@ class _Pass:
                 ready,
                 self._consolidation,
                 self._simulator,
-                lambda: self._headroom(UNDERUTILIZED),
+                headroom,
                 self._stop,
                 least=self._payback.least,
             )

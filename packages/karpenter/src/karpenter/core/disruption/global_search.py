@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.budgets import Headroom
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.consolidation import Consolidation, RefusedMove
-    from karpenter.core.disruption.memory import LeastSaving
+    from karpenter.core.disruption.payback import LeastSaving
     from karpenter.core.disruption.simulate import Simulator
     from karpenter.core.scheduling.problem import Problem
 
@@ -109,7 +109,7 @@ def consolidate_globally(
     candidates: Sequence[Candidate],
     consolidation: Consolidation,
     simulator: Simulator,
-    headrooms: Callable[[], Headroom],
+    headroom: Headroom,
     stop: Callable[[], bool],
     *,
     least: Callable[[Candidate], LeastSaving],
@@ -127,14 +127,14 @@ def consolidate_globally(
         return []
     sweep = ClusterSweep(simulator.encoded(), movable)
     goal = _Goal(RemovalBound(sweep), move_costs)
-    swept = sweep.sweep(headrooms(), stop, move_costs.least)
+    swept = sweep.sweep(headroom, stop, move_costs.least)
     best, here = _swept(swept, consolidation, move_costs, stop, goal)
     enough = sum(each.saving for each in best) >= _ENOUGH * sum(c.price or 0.0 for c in movable)
     ranked = [] if enough else sweep.by_waste(move_costs.price)
     if len(movable) > _SMALL:
-        return [*best, *_groups(ranked, best, here, headrooms(), move_costs=move_costs, stop=stop, goal=goal)]
+        return [*best, *_groups(ranked, best, here, headroom, move_costs=move_costs, stop=stop, goal=goal)]
     goal.beat(best)
-    for found in _few(_sets(movable, ranked, headrooms), consolidation, stop, goal):
+    for found in _few(_sets(movable, ranked, headroom), consolidation, stop, goal):
         best = [found]
         goal.beat(best)
     return best
@@ -192,7 +192,7 @@ def _groups(
 ) -> list[Command]:
     """Return what else pays and budgets allow after some commands: the worst machines in groups."""
     commands: list[Command] = []
-    _use_up(headroom, ranked, before)
+    headroom = headroom.after(_named(ranked, before))
     failures, rounds = 0, 0
     while here is not None and failures < _MOST_FAILURES and rounds < _ROUNDS and not stop():
         rounds += 1
@@ -206,7 +206,7 @@ def _groups(
             failures += 1
         else:
             commands.append(found)
-            _use_up(headroom, group, [found])
+            headroom = headroom.after(_named(group, [found]))
             move_costs = move_costs.raised(found)
             here, failures = here.after(found), 0
         ranked = ranked[ranked.index(group[-1]) + 1 :]
@@ -273,22 +273,21 @@ def _worth(found: Command | RefusedMove, move_costs: MoveCosts) -> float:
     return max(move_costs.value([found]), 0.0) if isinstance(found, Command) else 0.0
 
 
-def _use_up(headroom: Headroom, candidates: Sequence[Candidate], commands: Sequence[Command]) -> None:
-    gone = {name for each in commands for name in each.candidates}
-    for each in candidates:
-        if each.name in gone:
-            headroom.take(each)
+def _named(candidates: Sequence[Candidate], commands: Sequence[Command]) -> list[Candidate]:
+    """Return the candidates that some commands remove."""
+    names = {name for each in commands for name in each.candidates}
+    return [each for each in candidates if each.name in names]
 
 
 def _sets(
-    movable: Sequence[Candidate], wasteful: Sequence[Candidate], headrooms: Callable[[], Headroom]
+    movable: Sequence[Candidate], wasteful: Sequence[Candidate], headroom: Headroom
 ) -> list[Sequence[Candidate]]:
     """Return each machine alone and the worst together, as the classic search may ask, and what is wasted."""
     ranked = sorted(movable, key=lambda c: (-c.worth, c.name))
-    allowed = headrooms().within(ranked)
-    found: list[Sequence[Candidate]] = [[c] for c in ranked if headrooms().allows(c)]
+    allowed = headroom.within(ranked)
+    found: list[Sequence[Candidate]] = [[c] for c in ranked if headroom.allows(c)]
     found += [allowed[:size] for size in range(2, len(allowed) + 1)]
-    groups = _halves(headrooms().within(wasteful)[:_TOGETHER])
+    groups = _halves(headroom.within(wasteful)[:_TOGETHER])
     return found + [group for group in groups if group not in found]
 
 

@@ -23,9 +23,10 @@ import msgspec
 from karpenter.api.labels import SPOT
 from karpenter.api.price_annotations import annotated_preference
 from karpenter.core.disruption import prices
+from karpenter.core.disruption.churn import RETURN_HOLD, PastCommand, returned_at, undoes
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import UNDERUTILIZED, Command, Obstacle
-from karpenter.core.disruption.memory import RETURN_HOLD, PastCommand, Payback, returned_at, undoes
+from karpenter.core.disruption.payback import Payback
 from karpenter.core.scheduling.purchases import keeps_variety, only
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def return_to_preferred(
             obstacles[candidate.name] = _pending(found, due)
             continue
         commands.append(found)
-        headroom.take(candidate)
+        headroom = headroom.after([candidate])
         here, places = here.after(found), {}
     else:
         asked = ""

@@ -17,7 +17,7 @@ from karpenter.core.scheduling.purchases import narrowed, options_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, PoolOfferingTable
+    from karpenter.core.scheduling.encode.offerings import Bits, PoolOfferingTable
     from karpenter.core.scheduling.problem import NewNode
 
 _WAYS: Final = (RESERVED, SPOT, ON_DEMAND)

@@ -13,8 +13,8 @@ from typing import Literal
 
 import msgspec
 
-from karpenter.core.disruption.memory import Payback
-from karpenter.core.scheduling.build.build import SchedulingPolicy
+from karpenter.core.disruption.payback import Payback
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 
 

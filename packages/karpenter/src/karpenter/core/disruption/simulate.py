@@ -28,7 +28,7 @@ from karpenter.core.disruption.sweep import FreeResources, least_requests, memor
 from karpenter.core.model.hostportusage import host_ports
 from karpenter.core.model.pricing import COMMITMENT, Commitment, part
 from karpenter.core.model.resources import merge, pod_requests, subtract
-from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble
+from karpenter.core.scheduling.build.build import assemble
 from karpenter.core.scheduling.build.pods import deleting_node_pods, provisionable_pods
 from karpenter.core.scheduling.build.virtualpods import virtual_pods
 from karpenter.core.scheduling.encode.encode import EncodedProblem
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.command import Command
     from karpenter.core.model.catalog import Catalog
+    from karpenter.core.scheduling.build.policy import SchedulingPolicy
     from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.pdb import PdbLimits
     from karpenter.core.state.statenode import StateNode

@@ -17,7 +17,7 @@ from karpenter.api.pod import Pod, PodSpec, Toleration
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.drift import UNREACHED, drift_command, drift_order
 from karpenter.core.model.resources import parse_resources
-from karpenter.core.scheduling.build.build import as_pool
+from karpenter.core.scheduling.build.nodepools import as_pool
 from karpenter.core.scheduling.problem import NewNode, Problem
 from karpenter.core.scheduling.solve import solve
 
@@ -78,7 +78,7 @@ def replace_static_drifted(
             message = f"nothing that NodePool {pool.name} allows can be bought to replace it"
             obstacles[name] = (DisruptionCode.NO_INSTANCE_TYPES, message)
             continue
-        headroom.take(candidate)
+        headroom = headroom.after([candidate])
         room[pool.name] = left - 1
         commands.append(drift_command(candidate, (node,), {}))
     return commands

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
     from karpenter.core.disruption.budgets import Headroom
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.memory import LeastSaving
+    from karpenter.core.disruption.payback import LeastSaving
     from karpenter.core.scheduling.encode.encode import EncodedProblem, PodClass
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.poddata import PodData
     from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
     from karpenter.core.scheduling.problem import ExistingNode
     from karpenter.core.state.statenode import StateNode
@@ -154,7 +154,7 @@ class ClusterSweep:
                 heappush(queue, (value, at))
                 continue
             self._commit(at, trial)
-            headroom.take(candidate)
+            headroom = headroom.after([candidate])
             busy.update(destination for _, destination, _ in trial.shifts)
             (found.exchanged if trial.exchanges else found.emptied).append(candidate)
         return found

@@ -33,7 +33,7 @@ from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.effects import Effect
 from karpenter.core.lifecycle.disruption_conditions import within_consolidate_after
-from karpenter.core.scheduling.build.build import overlaid_catalog
+from karpenter.core.scheduling.build.offered import overlaid_catalog
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.pod import do_not_disrupt_reason, is_active, is_reschedulable
 from karpenter.core.state.statenode import StateNode, state_nodes
@@ -183,7 +183,7 @@ class _Check:
         return _Invalid("scheduling", problem) if problem else _Valid(command, going)
 
     def _headroom(self) -> Headroom:
-        return Headroom(self._nodes, self._view, self._command.reason, self._now)
+        return Headroom.at(self._view, self._command.reason, self._now)
 
     def _simulate(self, going: tuple[Candidate, ...]) -> str:
         """Return why the pods of a command would not run where it has planned; nothing if they would."""

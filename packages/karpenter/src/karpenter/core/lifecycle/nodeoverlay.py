@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from karpenter.core.lifecycle.conditions import VALIDATION_SUCCEEDED, overlay_conditions, patch_object
-from karpenter.core.scheduling.build.build import parse_overlays, without_conflicts
+from karpenter.core.model.overlays import parse_overlays, without_conflicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -71,6 +71,30 @@ def first_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> tup
     return None
 
 
+class HostPortUsage:
+    """The host ports that are taken on one node, for any number of questions."""
+
+    __slots__ = ("_addresses",)
+
+    def __init__(self, taken: Iterable[HostPort] = ()) -> None:
+        self._addresses: dict[tuple[int, str], set[str]] = {}
+        self.add(taken)
+
+    def add(self, taken: Iterable[HostPort]) -> None:
+        for each in taken:
+            self._addresses.setdefault((each.port, each.protocol), set()).add(each.address)
+
+    def conflicts_with(self, wanted: Iterable[HostPort]) -> bool:
+        """Return whether :func:`first_conflict` of `wanted` and the taken ports finds one."""
+        for each in wanted:
+            addresses = self._addresses.get((each.port, each.protocol))
+            if addresses and (
+                each.address == ANY_ADDRESS or each.address in addresses or ANY_ADDRESS in addresses
+            ):
+                return True
+        return False
+
+
 @lru_cache(maxsize=1024)
 def canonical_address(text: str) -> str:
     """Return one spelling for each address; none, or an unspecified one, means every address."""

@@ -196,7 +196,7 @@ def nominate(
     `node` is the node that the pod was nominated for, while there is one; `beside` are the pods that are
     nominated for it too, and wait; `opens` says that it is about to take pods.
     """
-    if not may_be_nominated(pod):
+    if not is_told(pod):
         return NOTHING
     if nomination is None or node is None:
         return Step(effects=_withdraw(pod, "the place that was planned for it is gone"))
@@ -209,6 +209,17 @@ def nominate(
     if pod.status.nominated_node_name == node.name or not (opens or _is_open(node)):
         return Step(again=again)
     return Step(effects=(_write(pod, node.name, f"it is planned to run on node {node.name}"),), again=again)
+
+
+def is_told(pod: Pod) -> bool:
+    """
+    Whether kube-scheduler is told where a pod is planned to run; it is not where the pod must be spread.
+
+    kube-scheduler counts the pods that are nominated for a node as if they ran there. Pods of one workload
+    that must be spread would exceed their skew before the first of them runs, and each would wait.
+    """
+    spread = any(each.when_unsatisfiable == _DO_NOT_SCHEDULE for each in pod.spec.topology_spread_constraints)
+    return may_be_nominated(pod) and not spread
 
 
 def is_unlaunched(claim: NodeClaim) -> bool:
@@ -236,27 +247,10 @@ def origin_of(pod: Pod) -> PodOrigin | None:
 def are_alike(pod: Pod, other: Pod | None) -> bool:
     """Whether two pods may have each other's places: one template, and nothing of their own."""
     origin = origin_of(pod)
-    if origin is None or other is None or other is pod or not has_no_own(pod):
+    if origin is None or other is None or other is pod:
         return False
-    return origin == origin_of(other)
-
-
-def has_no_own(pod: Pod) -> bool:
-    """Whether a pod has no volumes or devices of its own, which may bind it to a zone."""
-    return not is_owned_by_statefulset(pod) and not has_dra_requirements(pod)
-
-
-def spread_key(pod: Pod) -> str:
-    """Return the label over whose values a pod must be spread; nothing where it need not be."""
-    for each in pod.spec.topology_spread_constraints:
-        if each.when_unsatisfiable == _DO_NOT_SCHEDULE:
-            return each.topology_key
-    return ""
-
-
-def spread_domain(pod: Pod, labels: Mapping[str, str]) -> str:
-    """Return the domain of a node for a pod that must be spread; nothing for other pods."""
-    return labels.get(spread_key(pod), "")
+    # Volumes and devices of their own may bind pods to a zone.
+    return origin == origin_of(other) and not is_owned_by_statefulset(pod) and not has_dra_requirements(pod)
 
 
 def expect(pod: Pod, nomination: Nomination, now: datetime) -> Expected | None:

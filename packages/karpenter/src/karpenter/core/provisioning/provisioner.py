@@ -33,34 +33,27 @@ from karpenter.api.nodeclaim import NodeClaim, NodeClaimResources, NodeClaimSpec
 from karpenter.api.pod import Pod, PodSpec
 from karpenter.base.quantity import QuantityError
 from karpenter.core.effects import CreateClaim, Effect, Nominate
-from karpenter.core.events import failed_scheduling, no_compatible_types, nominated
+from karpenter.core.events import failed_scheduling, no_compatible_types, nominated, preferences_ignored
 from karpenter.core.model.catalog import Catalog, Choice, InstanceType, choices
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.model.resources import (
-    parse_resources,
-    render_amount,
-    render_resources,
-)
-from karpenter.core.provisioning.interchange import interchange
+from karpenter.core.model.resources import parse_resources, render_amount, render_resources
 from karpenter.core.provisioning.nomination import (
     Nomination,
     current_nominations,
     is_starting,
+    is_told,
     is_unlaunched,
     keep_nominations,
     nomination_of,
 )
-from karpenter.core.scheduling.build.build import (
-    BuiltProblem,
-    PoolReadiness,
-    SchedulingPolicy,
-    assemble,
-    pool_usage,
-)
-from karpenter.core.scheduling.build.pods import deleting_node_pods, pods_by_zone
+from karpenter.core.scheduling.build.build import BuiltProblem, assemble
+from karpenter.core.scheduling.build.nodepools import PoolReadiness, pool_usage
+from karpenter.core.scheduling.build.pods import deleting_node_pods
+from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.build.virtualpods import buffer_problem, is_virtual, virtual_pods
-from karpenter.core.scheduling.encode.preferences import relaxations
+from karpenter.core.scheduling.build.zones import pods_by_zone
+from karpenter.core.scheduling.encode.preferences import MOST_PREFERENCES, preference_count, relaxations
 from karpenter.core.scheduling.problem import NewNode, Options, Plan, Pool, Problem, Refusal
 from karpenter.core.scheduling.purchases import (
     OnDemandFloors,
@@ -190,7 +183,7 @@ def pods_to_schedule(view: ClusterView, now: datetime, policy: SchedulingPolicy)
 def requires_no_pool(spec: PodSpec) -> bool:
     """Whether a pod requires a node without a NodePool."""
     try:
-        first, *_ = relaxations(spec, (), respect=True)
+        first = next(relaxations(spec, (), respect=True))
     except RequirementError:
         return False  # it is refused later, with a sentence
     # Pods that must run beside Karpenter, such as Karpenter itself, require that this label does not exist.
@@ -417,8 +410,6 @@ def provision(
     if not pods:
         return decision
     plan = _plan(built, view, policy, solver)
-    if settings.nominate:
-        plan = interchange(plan, cluster.nodes, {pod.key: pod for pod in pods})
     return _planned(decision, built, view, catalog, pods, plan=plan, now=now, settings=settings)
 
 
@@ -457,6 +448,7 @@ def _planned(
             *decision.effects,
             *_nominations(plan, view, known, now + settings.nominated_for),
             *_refusals(built, plan, known),
+            *_ignored_preferences(built, known),
             *_empty_pools(built, plan, view.pools),
         ),
         memory=msgspec.structs.replace(
@@ -512,14 +504,13 @@ def _starting(plan: Plan, view: ClusterView, pods: Mapping[str, Pod]) -> dict[st
 def _kept_places(
     plan: Plan, view: ClusterView, pods: Mapping[str, Pod], now: datetime, *, on_any: bool
 ) -> dict[str, Nomination]:
-    """Return the nominations of pods that were given a place on a node that is starting, or `on_any`."""
+    """Return the nominations of pods placed on nodes that are starting, or `on_any` if they are told."""
     by_name = {node.name: node for node in state_nodes(view)}
     return {
         key: nomination_of(by_name[name], now)
         for name, keys in plan.placed.items()
-        if on_any or is_starting(by_name[name])
         for key in keys
-        if not is_virtual(pods[key])
+        if (is_starting(by_name[name]) or (on_any and is_told(pods[key]))) and not is_virtual(pods[key])
     }
 
 
@@ -577,6 +568,15 @@ def _refusals(built: BuiltProblem, plan: Plan, pods: Mapping[str, Pod]) -> Itera
         pod = pods[refusal.pod]
         if not is_virtual(pod):
             yield failed_scheduling(pod, refusal.message)
+
+
+def _ignored_preferences(built: BuiltProblem, pods: Mapping[str, Pod]) -> Iterator[Effect]:
+    if built.problem.options.preferences == "Ignore":
+        return
+    for each in built.problem.pods:
+        pod = pods[each.key]
+        if _is_pending(pod) and (count := preference_count(each.spec)) > MOST_PREFERENCES:
+            yield preferences_ignored(pod, count, MOST_PREFERENCES)
 
 
 def _empty_pools(built: BuiltProblem, plan: Plan, pools: Mapping[str, NodePool]) -> Iterator[Effect]:

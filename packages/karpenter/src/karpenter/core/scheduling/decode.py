@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.core.model.catalog import InstanceType, Offering
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, PoolOfferingTable, Template
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+    from karpenter.core.scheduling.encode.offerings import Bits, PoolOfferingTable
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
     from karpenter.core.scheduling.pack.scheduler import Scheduler
 

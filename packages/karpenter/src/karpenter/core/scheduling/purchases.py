@@ -28,9 +28,9 @@ from karpenter.api.labels import CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, NODES, 
 from karpenter.api.price_annotations import Floor, annotated_floor
 from karpenter.core.model.pricing import COMMITMENT, LIST, Commitment, part, take, without_commitments
 from karpenter.core.model.resources import merge
-from karpenter.core.scheduling.build.pods import requiring_on_demand
+from karpenter.core.scheduling.build.floors import requiring_on_demand
 from karpenter.core.scheduling.decode import ClaimInstanceTypeOptions
-from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, to_bits
+from karpenter.core.scheduling.encode.offerings import Bits, to_bits
 from karpenter.core.scheduling.pack.reservationmanager import distinct_values, violates_min_values
 from karpenter.core.scheduling.problem import (
     BoundPod,

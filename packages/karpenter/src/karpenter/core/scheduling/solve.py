@@ -26,8 +26,8 @@ from karpenter.core.model.resources import CPU, human_amount, render_amount
 from karpenter.core.model.taints import first_untolerated
 from karpenter.core.scheduling.decode import DecodedPlan
 from karpenter.core.scheduling.encode.encode import EncodedProblem
-from karpenter.core.scheduling.encode.preferences import PodData, host_limit
 from karpenter.core.scheduling.pack import greedy
+from karpenter.core.scheduling.pack.poddata import PodData, host_limit
 from karpenter.core.scheduling.pack.reservationmanager import distinct_values, violates_min_values
 from karpenter.core.scheduling.pack.scheduler import PodPlacement, Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyGroup, TopologyType
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from karpenter.api.node import Taint
     from karpenter.core.model.requirement import Requirement
     from karpenter.core.model.requirements import Incompatible
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, PoolOfferingTable, Template
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+    from karpenter.core.scheduling.encode.offerings import Bits, PoolOfferingTable
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
 
 _SHOWN_DOMAINS: Final = 25
@@ -60,9 +61,9 @@ def refusals(scheduler: Scheduler, left: Mapping[int, int]) -> tuple[Refusal, ..
         if not count:
             continue
         pod_data = scheduler.pod_data[each.number][-1]
-        reasons = tuple(
-            filter(None, (explain(scheduler, pod_data, template) for template in scheduler.templates))
-        )
+        is_stopped = not scheduler.is_complete and scheduler.stop()  # then there is no time for reasons
+        templates = () if is_stopped else scheduler.templates
+        reasons = tuple(filter(None, (explain(scheduler, pod_data, template) for template in templates)))
         message = _sentence(scheduler, reasons)
         found.extend(Refusal(pod=pod.key, message=message, reasons=reasons) for pod in each.pods[-count:])
     return tuple(found)
@@ -433,7 +434,7 @@ class Because(Mapping[str, str]):
         reached = next(
             number for number, relaxation in enumerate(steps) if relaxation is placement.pod_data.relaxation
         )
-        lost = [relaxation.given_up for relaxation in steps[1 : reached + 1]]
+        lost = [relaxation.given_up for relaxation in steps[: reached + 1] if relaxation.given_up]
         return f"{text}; it gave up {', '.join(lost)}" if lost else text
 
 

@@ -15,6 +15,7 @@ from karpenter.base.duration import DurationError, parse_duration
 from karpenter.core.model.taints import tolerates
 
 if TYPE_CHECKING:
+    from karpenter.api.meta import OwnerReference
     from karpenter.api.pod import Pod
 
 _DISRUPTED: Final = Taint(key=DISRUPTED, effect=NO_SCHEDULE)
@@ -168,3 +169,8 @@ def _seconds(value: str) -> float | None:
         return parse_duration(value).total_seconds()
     except DurationError:
         return None
+
+
+def controller_of(pod: Pod) -> OwnerReference | None:
+    """Return the object that recreates a pod; None for a pod that does not come back."""
+    return next((owner for owner in pod.metadata.owner_references if owner.controller), None)

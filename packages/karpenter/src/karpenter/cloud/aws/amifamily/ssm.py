@@ -64,7 +64,6 @@ class SSMProvider:
         return tuple(each for _, each in self._published.items() if each.mutable)
 
     def forget(self, name: str) -> None:
-        """Drop a parameter of AWS from the cache."""
         self._published.forget(name)
 
     async def _read(self, name: str, *, mutable: bool) -> Parameter:

@@ -33,7 +33,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 # EC2 performs status checks every minute:
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-system-instance-status-check.html
-PERIOD: Final = 60.0
+POLL_SECONDS: Final = 60.0
 NOT_ALLOWED: Final = 600.0
 """Seconds until a call is tried again that a permission is missing for."""
 
@@ -115,7 +115,7 @@ class InstanceStatusController:
                     now=self._clock.now(),
                 )
         self._counted = seen
-        return Step(effects=tuple(effects), again=PERIOD)
+        return Step(effects=tuple(effects), again=POLL_SECONDS)
 
     async def unhealthy(self) -> tuple[UnhealthyInstance, ...]:
         """Return the unhealthy instances of the account, each once."""

@@ -371,7 +371,6 @@ def regional_price(us_east_1: float, factor: float) -> float:
 
 
 def spot_price(name: str, zone: str, on_demand: float) -> float:
-    """Return the modelled spot price of a type in a zone."""
     share = SPOT_SHARE.get(category(name), OTHER_SPOT_SHARE)
     step = crc32(f"{name}/{zone}".encode()) % (2 * _STEPS + 1) - _STEPS
     return round(on_demand * share * (1 + SPREAD * step / _STEPS), _DECIMALS)

@@ -73,7 +73,6 @@ _DIGITS: Final = 6
 
 
 def volume_prices(region: str) -> Mapping[str, VolumePrice]:
-    """Return what volumes cost in a region, by volume type."""
     known = load_data().regions.get(region)
     factor = _FACTORS.get(region, known.price_factor if known is not None else 1.0)
     return {

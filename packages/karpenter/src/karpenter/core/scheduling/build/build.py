@@ -2,499 +2,41 @@
 Builds a :class:`~karpenter.core.scheduling.problem.Problem` from a ClusterView: what the solver needs, and
 no more.
 
-It decides which NodePools may launch nodes now, in which order they are tried (by weight, then by name),
-how much their limits leave, and what is free on each existing node. A node with amounts that cannot be read
-takes no pods and is named; its pods still count for spread and affinity.
-
-Pods are checked in :mod:`.pods`, daemons in :mod:`.daemonset`, capacity buffers in :mod:`.virtualpods`.
-
-NodeOverlays: prices and capacity of instance types that users adjust
-(https://karpenter.sh/docs/concepts/nodeoverlays/).
-
-The overlay with the highest weight wins; others fill what it leaves open. Two overlays of one weight that
-set the same thing conflict: the later one is refused whole, for every NodePool, so that a typo never
-applies by half. So is one that cannot be read.
+What NodePools may launch is in :mod:`.nodepools` and :mod:`.offered`, free room of existing nodes in
+:mod:`.existingnodes`. Pods are checked in :mod:`.pods`, daemons in :mod:`.daemonset`, capacity buffers in
+:mod:`.virtualpods`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from karpenter.api.labels import (
-    CAPACITY_TYPE,
-    INSTANCE_TYPE,
-    NODEPOOL,
-    NODEPOOL_HASH,
-    NODEPOOL_HASH_VERSION,
-    RESERVED,
-    WELL_KNOWN_RESOURCES,
-    ZONE,
-    LabelRules,
-    node_class_label,
+from karpenter.core.model.pricing import Commitment
+from karpenter.core.scheduling.build.daemonset import daemonset_pods, expected_daemons
+from karpenter.core.scheduling.build.existingnodes import countable_nodes, existing_nodes
+from karpenter.core.scheduling.build.floors import with_workload_floors
+from karpenter.core.scheduling.build.nodepools import PoolReadiness, as_pool, pool_usage, pools_by_weight
+from karpenter.core.scheduling.build.offered import (
+    applied_overlays,
+    commitment_coverage,
+    launchable_catalog,
+    pool_additions,
 )
-from karpenter.api.meta import find_status_condition
-from karpenter.api.nodepool import NodePool
-from karpenter.api.pod import Pod, TopologySpreadConstraint
-from karpenter.api.validation.nodeoverlay_validation import validate_nodeoverlay
-from karpenter.base.hashstructure import UnhashableError
-from karpenter.base.pretty import excerpt
-from karpenter.base.quantity import QuantityError
-from karpenter.core.model.catalog import Catalog, InstanceType, Offering
-from karpenter.core.model.hostportusage import host_ports
-from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
-from karpenter.core.model.pricing import (
-    DISCOUNT,
-    LIST,
-    OVERLAYS,
-    Additions,
-    Commitment,
-    Coverage,
-    PricedNode,
-    PricePolicy,
-    additions,
-    coverage,
-    paid_price,
-    part,
-    whole_prices,
-)
-from karpenter.core.model.requirement import RequirementError
-from karpenter.core.model.requirements import Requirements
-from karpenter.core.model.resources import add, cut, impossible, parse_resources, subtract, uncountable
-from karpenter.core.scheduling.build.daemonset import (
-    daemonset_pods,
-    expected_daemons,
-    remaining_daemon_resources,
-)
-from karpenter.core.scheduling.build.pods import (
-    bound_pods,
-    check_pods,
-    deleting_node_pods,
-    provisionable_pods,
-    spread_defaults,
-    with_workload_floors,
-)
-from karpenter.core.scheduling.build.virtualpods import buffer_problem, virtual_pods
+from karpenter.core.scheduling.build.pods import bound_pods, check_pods
+from karpenter.core.scheduling.build.spread_defaults import spread_defaults
 from karpenter.core.scheduling.dynamicresources.build import build_dynamic_resources
-from karpenter.core.scheduling.problem import ExistingNode, Options, Pool, Problem, Refusal, TopologyNode
-from karpenter.core.state.pdb import PdbLimits
-from karpenter.core.state.statenode import StateNode, state_nodes
-from karpenter.core.state.volumeusage import volumes_by_driver
+from karpenter.core.scheduling.problem import Options, Problem, Refusal, TopologyNode
+from karpenter.core.state.statenode import StateNode
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Sequence
 
-    from karpenter.api.nodeoverlay import NodeOverlay
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import DaemonPod
+    from karpenter.api.pod import Pod
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.scheduling.build.policy import SchedulingPolicy
     from karpenter.core.state.cluster import ClusterView
-
-_NO_ADDITIONS: Final = Additions()
-_READY_PARTS: Final = frozenset({"NodeClassReady", "ValidationSucceeded"})
-"""Conditions of a NodePool that its condition Ready sums up."""
-
-_PRICE: Final = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?")
-_ADJUSTMENT: Final = re.compile(r"[+-]([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})%?")
-
-
-class ParsedOverlay(msgspec.Struct, frozen=True):
-    """A NodeOverlay, parsed."""
-
-    name: str
-    weight: int
-    requirements: Requirements
-    price: str = ""
-    capacity: Mapping[str, int] = {}
-
-
-class OverlaidTypes(msgspec.Struct, frozen=True):
-    """Instance types with overlays applied, and which were changed in price and in capacity."""
-
-    types: tuple[InstanceType, ...]
-    marks: Mapping[str, tuple[bool, bool]] = {}
-
-
-def parse_overlays(
-    overlays: Iterable[NodeOverlay], rules: LabelRules
-) -> tuple[list[ParsedOverlay], dict[str, str]]:
-    """
-    Return the parsed overlays, heaviest first, and why some cannot be read.
-
-    Of equal weights the later name comes first.
-    """
-    found: list[ParsedOverlay] = []
-    refused: dict[str, str] = {}
-    for each in overlays:
-        try:
-            problem = next(_problems(each, rules), "")
-            if not problem:
-                found.append(_overlay(each))
-        except QuantityError as error:
-            problem = str(error)
-        if problem:
-            refused[each.name] = problem
-    found.sort(key=lambda c: c.name, reverse=True)
-    found.sort(key=lambda c: -c.weight)
-    return found, refused
-
-
-def without_conflicts(
-    overlays: Sequence[ParsedOverlay],
-    pools: Mapping[str, tuple[Mapping[str, str], Sequence[InstanceType]]],
-) -> tuple[list[ParsedOverlay], dict[str, str]]:
-    """
-    Return the overlays without conflicts, and why the others are refused.
-
-    `pools` gives the template labels and instance types of every NodePool.
-    """
-    pool_types = [
-        _PoolInstanceType(pool, labels, kind) for pool, (labels, types) in pools.items() for kind in types
-    ]
-    kept: list[ParsedOverlay] = []
-    refused: dict[str, str] = {}
-    claimed: dict[Hashable, tuple[int, str]] = {}
-    for each in overlays:
-        wants = [target for pool_type in pool_types for target in pool_type.targets(each)]
-        conflicting = next(
-            (claimed[t][1] for t in wants if t in claimed and claimed[t][0] == each.weight), ""
-        )
-        if conflicting:
-            refused[each.name] = f"conflicts with NodeOverlay {conflicting} of the same weight"
-            continue
-        kept.append(each)
-        for target in wants:
-            claimed[target] = (each.weight, each.name)
-    return kept, refused
-
-
-def apply_overlays(
-    pool: str, labels: Mapping[str, str], types: Sequence[InstanceType], overlays: Sequence[ParsedOverlay]
-) -> OverlaidTypes:
-    """Return the instance types of a NodePool with every overlay applied."""
-    if not overlays:
-        return OverlaidTypes(tuple(types))
-    marks: dict[str, tuple[bool, bool]] = {}
-    overlaid = []
-    for kind in types:
-        prices, capacity = _PoolInstanceType(pool, labels, kind).overlays(overlays)
-        if prices or capacity:
-            marks[kind.name] = (bool(prices), bool(capacity))
-        overlaid.append(_overlaid(kind, prices, capacity))
-    return OverlaidTypes(tuple(overlaid), marks)
-
-
-def adjusted_price(price: float, adjustment: str) -> float:
-    """Return a price after an absolute value, an amount with a sign, or a percentage with a sign."""
-    if not adjustment:
-        return price
-    if adjustment[0] not in "+-":
-        return float(adjustment)
-    # priceAdjustment is signed: an amount or a percentage; a price never falls below zero.
-    if adjustment.endswith("%"):
-        return max(0.0, price * (1 + float(adjustment[:-1]) / 100))
-    return max(0.0, price + float(adjustment))
-
-
-class _PoolInstanceType:
-    """An instance type as one NodePool offers it: what overlays select."""
-
-    def __init__(self, pool: str, labels: Mapping[str, str], kind: InstanceType) -> None:
-        self._pool = pool
-        self._kind = kind
-        self._known = Requirements.from_labels({**labels, NODEPOOL: pool}).intersect(kind.requirements)
-        self._offerings = [self._known.intersect(each.requirements) for each in kind.offerings]
-
-    def offerings(self, each: ParsedOverlay) -> list[int]:
-        """Return the positions of the offerings that an overlay selects."""
-        if not self._known.accepts(each.requirements):
-            return []
-        return [n for n, known in enumerate(self._offerings) if known.accepts(each.requirements)]
-
-    def targets(self, each: ParsedOverlay) -> list[Hashable]:
-        """Return every price and capacity that an overlay would change here."""
-        matching = self.offerings(each)
-        if not matching:
-            return []
-        place = (self._pool, self._kind.name)
-        prices: list[Hashable] = [(*place, n) for n in matching] if each.price else []
-        return prices + [(*place, name) for name in each.capacity]
-
-    def overlays(self, overlays: Sequence[ParsedOverlay]) -> tuple[dict[int, str], dict[str, int]]:
-        """Return the price adjustment of each offering and the capacity; the first overlay wins."""
-        prices: dict[int, str] = {}
-        capacity: dict[str, int] = {}
-        for each in overlays:
-            matching = self.offerings(each)
-            for position in matching if each.price else ():
-                prices.setdefault(position, each.price)
-            for name, amount in each.capacity.items() if matching else ():
-                capacity.setdefault(name, amount)
-        return prices, capacity
-
-
-def _overlaid(kind: InstanceType, prices: Mapping[int, str], capacity: Mapping[str, int]) -> InstanceType:
-    if not prices and not capacity:
-        return kind
-    offerings = tuple(
-        _repriced(offering, prices[number]) if number in prices else offering
-        for number, offering in enumerate(kind.offerings)
-    )
-    return InstanceType(
-        name=kind.name,
-        requirements=kind.requirements,
-        offerings=offerings,
-        capacity={**kind.capacity, **capacity},
-        overhead=kind.overhead,
-        devices=kind.devices,
-    )
-
-
-def _repriced(offering: Offering, adjustment: str) -> Offering:
-    price = adjusted_price(offering.price, adjustment)
-    parts = ((LIST, offering.price), (OVERLAYS, price - offering.price))
-    return msgspec.structs.replace(offering, price=price, parts=parts)
-
-
-def _overlay(each: NodeOverlay) -> ParsedOverlay:
-    return ParsedOverlay(
-        each.name,
-        each.spec.weight or 0,
-        Requirements.from_entries(each.spec.requirements),
-        each.spec.price or each.spec.price_adjustment or "",
-        parse_resources(each.spec.capacity),
-    )
-
-
-def _problems(each: NodeOverlay, rules: LabelRules) -> Iterator[str]:
-    yield from map(str, validate_nodeoverlay(each, rules=rules))
-    spec = each.spec
-    if spec.price and spec.price_adjustment:
-        yield "price and priceAdjustment may not both be set"
-    if spec.price and not _PRICE.fullmatch(spec.price):
-        yield f"price {excerpt(spec.price)} is no price: expected a number such as 0.25"
-    if spec.price_adjustment and not _ADJUSTMENT.fullmatch(spec.price_adjustment):
-        adjustment = excerpt(spec.price_adjustment)
-        yield f"priceAdjustment {adjustment} is no adjustment: expected one such as -0.5 or +10%"
-    for name in sorted(WELL_KNOWN_RESOURCES & spec.capacity.keys()):
-        yield f"capacity may not hold {name}, which the provider knows best"
-    if problem := impossible(parse_resources(spec.capacity)):
-        yield problem
-
-
-class PoolReadiness(msgspec.Struct, frozen=True):
-    """A NodePool, and why it may not launch nodes for pending pods; nothing when it may."""
-
-    pool: NodePool
-    obstacle: str = ""
-
-
-def pools_by_weight(view: ClusterView) -> tuple[PoolReadiness, ...]:
-    """Return every NodePool in the order of trying, with what keeps it from launching nodes."""
-    # Weight decides, then the name; upstream orders NodePools the same way:
-    # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/utils/nodepool/nodepool.go
-    ordered = sorted(view.pools.values(), key=lambda p: p.name, reverse=True)
-    ordered.sort(key=lambda p: -(p.spec.weight or 0))
-    return tuple(PoolReadiness(pool, _obstacle(pool, view)) for pool in ordered)
-
-
-def _obstacle(pool: NodePool, view: ClusterView) -> str:
-    if pool.metadata.deletion_timestamp is not None:
-        return "it is being deleted"
-    # Static NodePools keep a fixed number of nodes and ignore pods (https://karpenter.sh/docs/concepts/nodepools/).
-    if pool.spec.replicas is not None:
-        return "it is static: its nodes are not launched for pods"
-    ready = find_status_condition(pool.status.conditions, "Ready")
-    if ready is not None and ready.status != "True":
-        cause = class_obstacle(pool, view) or _unready_parts(pool) or ready.message
-        return f"it is not ready{f': {cause}' if cause else ''}"
-    return class_obstacle(pool, view) or _unreadable(pool)
-
-
-def _unready_parts(pool: NodePool) -> str:
-    """Return which conditions keep a NodePool from being ready, with what they say."""
-    return "; ".join(
-        f"{each.type}: {each.message or each.reason}"
-        for each in pool.status.conditions
-        if each.type in _READY_PARTS and each.status == "False"
-    )
-
-
-def class_obstacle(pool: NodePool, view: ClusterView) -> str:
-    """Return why the node class of a NodePool launches nothing; empty where it may, or is not known."""
-    ref = pool.spec.template.spec.node_class_ref
-    found = view.node_classes.get((ref.group, ref.kind, ref.name))
-    if found is None:
-        return ""
-    if found.deleting:
-        return f"its {ref.kind} {ref.name} is being deleted"
-    if found.ready is False:
-        why = "; ".join(found.causes) or found.message or found.reason
-        return f"its {ref.kind} {ref.name} is not ready{f': {why}' if why else ''}"
-    return ""
-
-
-def _unreadable(pool: NodePool) -> str:
-    """Return what in a NodePool cannot be read; an API server would have refused it."""
-    try:
-        Requirements.from_entries(pool.spec.template.spec.requirements)
-        parse_resources(pool.spec.limits)
-        pool_hash(pool)
-    except (QuantityError, RequirementError, UnhashableError) as error:
-        return f"it cannot be read: {error}"
-    return ""
-
-
-def pool_usage(nodes: Iterable[StateNode]) -> dict[str, dict[str, int]]:
-    """Return the capacity of the nodes of each NodePool together; deleting nodes no longer count."""
-    found: dict[str, dict[str, int]] = {}
-    for node in nodes:
-        # A deleting node is replaced by what is launched now, so its capacity no longer counts against the
-        # limits.
-        if node.pool and not node.is_deleting:
-            found[node.pool] = add(found.get(node.pool, {}), node.capacity)
-    return found
-
-
-def as_pool(
-    pool: NodePool,
-    catalog: Catalog,
-    used: Mapping[str, int],
-    corrections: Sequence[ParsedOverlay] = (),
-    extra: Additions = _NO_ADDITIONS,
-) -> Pool:
-    """Return what a NodePool may launch at this moment, at whole prices."""
-    template = pool.spec.template
-    ref = template.spec.node_class_ref
-    labels = {
-        **template.metadata.labels,
-        NODEPOOL: pool.name,
-        node_class_label(ref.group, ref.kind): ref.name,
-    }
-    corrected = apply_overlays(pool.name, template.metadata.labels, catalog.types_of(pool.name), corrections)
-    limits = parse_resources(pool.spec.limits)
-    return Pool(
-        name=pool.name,
-        requirements=Requirements.from_entries(template.spec.requirements).intersect(
-            Requirements.from_labels(labels)
-        ),
-        labels=labels,
-        annotations={
-            **template.metadata.annotations,
-            NODEPOOL_HASH: pool_hash(pool),
-            NODEPOOL_HASH_VERSION: POOL_HASH_VERSION,
-        },
-        taints=template.spec.taints,
-        startup_taints=template.spec.startup_taints,
-        types=whole_prices(corrected.types, extra),
-        limits=cut({name: limit - used.get(name, 0) for name, limit in limits.items()}),
-        whole_limits=limits,
-        overlaid=corrected.marks,
-    )
-
-
-def countable_nodes(nodes: Iterable[StateNode]) -> tuple[list[StateNode], list[str]]:
-    """Return the nodes whose amounts fit 64 bits, and why the others do not, one sentence each."""
-    found: list[StateNode] = []
-    left_out: list[str] = []
-    for node in nodes:
-        try:
-            problem = uncountable(node.capacity) or uncountable(node.available)
-        except QuantityError as error:
-            problem = str(error)
-        if problem:
-            left_out.append(f"node {node.name} takes no pods: {problem}")
-        else:
-            found.append(node)
-    return found, left_out
-
-
-def existing_nodes(
-    nodes: Iterable[StateNode], expected: Sequence[DaemonPod], view: ClusterView, quiet: frozenset[str]
-) -> tuple[ExistingNode, ...]:
-    """Return the nodes in the order in which they are tried: initialized ones first, then by name."""
-    ordered = sorted(nodes, key=lambda node: (not node.is_initialized, node.name))
-    return tuple(_existing(node, expected, view, quiet) for node in ordered)
-
-
-def _existing(
-    node: StateNode, expected: Sequence[DaemonPod], view: ClusterView, quiet: frozenset[str]
-) -> ExistingNode:
-    return ExistingNode(
-        name=node.name,
-        labels=node.labels,
-        taints=node.taints,
-        free=cut(subtract(node.available, remaining_daemon_resources(node, expected))),
-        initialized=node.is_initialized,
-        ports=tuple(port for pod in node.pods for port in host_ports(pod)),
-        volumes=_attached(node, view),
-        volume_limits=_volume_limits(node.name, view),
-        quiet=node.name in quiet,
-    )
-
-
-def _attached(node: StateNode, view: ClusterView) -> dict[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
-    for pod in node.pods:
-        for driver, claims in volumes_by_driver(pod, view).items() if pod.spec.volumes else ():
-            found[driver] = found.get(driver, frozenset()) | claims
-    return found
-
-
-def _volume_limits(name: str, view: ClusterView) -> Mapping[str, int]:
-    csi = view.csi_nodes.get(name)
-    return {
-        driver.name: driver.allocatable.count
-        for driver in (csi.spec.drivers if csi is not None else ())
-        if driver.allocatable is not None and driver.allocatable.count is not None
-    }
-
-
-class SchedulingPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of the operator that change the problem. The names are part of the flight record format."""
-
-    overlays: bool = False
-    buffers: bool = False
-    reserved_capacity: bool = True
-    ignore_device_claims: bool = True
-    spread_defaults: tuple[TopologySpreadConstraint, ...] = ()
-    prices: PricePolicy = PricePolicy()
-
-    def at(self, now: datetime) -> SchedulingPolicy:
-        """Return the policy without what has ended."""
-        prices = self.prices.at(now)
-        return self if prices is self.prices else msgspec.structs.replace(self, prices=prices)
-
-
-class BuiltProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """A problem, and what is not part of it: refused pods, NodePools that are not ready, ignored objects."""
-
-    problem: Problem
-    refusals: tuple[Refusal, ...] = ()
-    pools: tuple[PoolReadiness, ...] = ()
-    nodes: tuple[StateNode, ...] = ()
-    left_out: tuple[str, ...] = ()
-    """Nodes, daemons, instance types, overlays and buffers that are ignored, one sentence each."""
-
-    commitments: tuple[tuple[Commitment, float], ...] = ()
-    """Commitments that running nodes do not use up, and how much is left of each."""
-
-
-def build_problem(
-    view: ClusterView, catalog: Catalog, *, now: datetime, options: Options, policy: SchedulingPolicy
-) -> BuiltProblem:
-    """Return the problem of scheduling every provisionable pod and every pod of deleting nodes."""
-    nodes = state_nodes(view)
-    pdbs = PdbLimits(view)
-    pods = [*provisionable_pods(view), *deleting_node_pods(nodes, pdbs, now)]
-    empty: list[str] = []
-    if policy.buffers:
-        pods += virtual_pods(view)
-        found = ((buffer.key, buffer_problem(buffer, view)) for buffer in view.buffers.values())
-        empty += [f"CapacityBuffer {key} keeps no room: {problem}" for key, problem in found if problem]
-    built = assemble(view, catalog, nodes=nodes, pods=pods, options=options, policy=policy)
-    return msgspec.structs.replace(built, left_out=(*built.left_out, *empty))
 
 
 def assemble(
@@ -530,10 +72,10 @@ def assemble(
     expected = expected_daemons(daemonset_pods(view), ignore_device_claims=policy.ignore_device_claims)
     staying, unread = bound_pods(view, {pod.key for pod in checked.accepted})
     ordered_pools = pools_by_weight(view)
-    offered, unlaunchable = _launchable(catalog, policy)
-    corrections, refused = _corrections(view, offered, ordered_pools) if policy.overlays else ([], [])
+    offered, unlaunchable = launchable_catalog(catalog, policy)
+    corrections, refused = applied_overlays(view, offered, ordered_pools) if policy.overlays else ([], [])
     used = pool_usage(active)
-    unused = _coverage(nodes, offered, policy).left
+    unused = commitment_coverage(nodes, offered, policy).left
     extra, unpriced = pool_additions(view, offered, policy, unused)
     problem = Problem(
         pods=checked.accepted,
@@ -566,123 +108,15 @@ def assemble(
     )
 
 
-def overlaid_catalog(view: ClusterView, catalog: Catalog, policy: SchedulingPolicy) -> Catalog:
-    """Return the catalog at whole prices with overlays applied, per NodePool: what existing nodes cost."""
-    nodes = state_nodes(view) if policy.prices.commitments else ()
-    covered = _coverage(nodes, catalog, policy)
-    extra, _ = pool_additions(view, catalog, policy, ())
-    overlaid = policy.overlays and bool(view.overlays)
-    corrections = _corrections(view, catalog, pools_by_weight(view))[0] if overlaid else []
-    by_pool = {}
-    for pool in view.pools.values():
-        sold = catalog.types_of(pool.name)
-        labels = pool.spec.template.metadata.labels
-        types = apply_overlays(pool.name, labels, sold, corrections).types if corrections else sold
-        by_pool[pool.name] = whole_prices(types, extra[pool.name])
-    if not covered.nodes and all(types is catalog.types_of(name) for name, types in by_pool.items()):
-        return catalog
-    priced = msgspec.structs.replace(catalog, by_pool=by_pool)
-    paid = {node.name: _paid(node, priced) for node in nodes if node.name in covered.nodes}
-    return msgspec.structs.replace(priced, node_prices=paid)
+class BuiltProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """A problem, and what is not part of it: refused pods, NodePools that are not ready, ignored objects."""
 
+    problem: Problem
+    refusals: tuple[Refusal, ...] = ()
+    pools: tuple[PoolReadiness, ...] = ()
+    nodes: tuple[StateNode, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Nodes, daemons, instance types, overlays and buffers that are ignored, one sentence each."""
 
-def pool_additions(
-    view: ClusterView,
-    catalog: Catalog,
-    policy: SchedulingPolicy,
-    left: tuple[tuple[Commitment, float], ...],
-) -> tuple[dict[str, Additions], list[str]]:
-    """Return what machines of each NodePool cost besides their list price, and annotations that are wrong."""
-    found: dict[str, Additions] = {}
-    problems: list[str] = []
-    for pool in view.pools.values():
-        ref = pool.spec.template.spec.node_class_ref
-        node_class = view.node_classes.get((ref.group, ref.kind, ref.name))
-        found[pool.name], wrong = additions(
-            policy.prices,
-            catalog,
-            pool.metadata.annotations,
-            volumes=node_class.volumes if node_class is not None else (),
-            public_ipv4=node_class is not None and node_class.public_ipv4,
-            left=left,
-        )
-        problems += [f"NodePool {pool.name}: {each}" for each in wrong]
-    return found, problems
-
-
-def _coverage(nodes: Iterable[StateNode], catalog: Catalog, policy: SchedulingPolicy) -> Coverage:
-    """Return which nodes commitments pay for, and what they leave."""
-    if not policy.prices.commitments:
-        return Coverage()
-    running = (
-        PricedNode(node.name, node.labels, offering.price)
-        for node in nodes
-        if not node.is_deleting and (offering := _offering_of(node, catalog)) is not None
-    )
-    return coverage(policy.prices.commitments, running)
-
-
-def _offering_of(node: StateNode, catalog: Catalog) -> Offering | None:
-    """Return the offering that a node runs on; None where the catalog has none."""
-    kind = catalog.find(node.pool, node.labels.get(INSTANCE_TYPE, ""))
-    zone, bought = node.labels.get(ZONE), node.labels.get(CAPACITY_TYPE)
-    mine = (each for each in (kind.offerings if kind is not None else ()) if each.zone == zone)
-    return next((each for each in mine if each.capacity_type == bought), None)
-
-
-def _paid(node: StateNode, catalog: Catalog) -> float:
-    """Return what a node costs whose list price a commitment pays."""
-    offering = _offering_of(node, catalog)
-    assert offering is not None, "a node without an offering has no list price to pay"
-    paid = part(offering.parts, LIST) + part(offering.parts, DISCOUNT) or offering.price
-    return offering.price - paid + paid_price(paid)
-
-
-def _corrections(
-    view: ClusterView, catalog: Catalog, ordered_pools: Sequence[PoolReadiness]
-) -> tuple[list[ParsedOverlay], list[str]]:
-    """Return the overlays that are applied, and why the others are not."""
-    pools = {
-        s.pool.name: (s.pool.spec.template.metadata.labels, catalog.types_of(s.pool.name))
-        for s in ordered_pools
-    }
-    read, unread = parse_overlays(view.overlays.values(), catalog.label_rules)
-    kept, refused = without_conflicts(read, pools)
-    problems = sorted({**unread, **refused}.items())
-    return kept, [f"NodeOverlay {name} is not applied: {problem}" for name, problem in problems]
-
-
-def _launchable(catalog: Catalog, policy: SchedulingPolicy) -> tuple[Catalog, list[str]]:
-    """Return what may be launched, and which instance types have amounts beyond 64 bits."""
-    problems: dict[str, str] = {}
-    types = _launchable_types(catalog.types, policy, problems)
-    by_pool = {pool: _launchable_types(own, policy, problems) for pool, own in catalog.by_pool.items()}
-    if not problems and policy.reserved_capacity:
-        return catalog, []
-    left_out = [f"instance type {name} is not bought: {problem}" for name, problem in problems.items()]
-    return msgspec.structs.replace(catalog, types=types, by_pool=by_pool), left_out
-
-
-def _launchable_types(
-    kinds: Iterable[InstanceType], policy: SchedulingPolicy, problems: dict[str, str]
-) -> tuple[InstanceType, ...]:
-    found: list[InstanceType] = []
-    for kind in kinds:
-        if problem := uncountable(kind.capacity) or uncountable(kind.allocatable):
-            problems[kind.name] = problem
-        else:
-            found.append(_as_launchable(kind, policy))
-    return tuple(found)
-
-
-def _as_launchable(kind: InstanceType, policy: SchedulingPolicy) -> InstanceType:
-    if policy.reserved_capacity:
-        return kind
-    return InstanceType(
-        name=kind.name,
-        requirements=kind.requirements,
-        offerings=tuple(each for each in kind.offerings if each.capacity_type != RESERVED),
-        capacity=kind.capacity,
-        overhead=kind.overhead,
-        devices=kind.devices,
-    )
+    commitments: tuple[tuple[Commitment, float], ...] = ()
+    """Commitments that running nodes do not use up, and how much is left of each."""

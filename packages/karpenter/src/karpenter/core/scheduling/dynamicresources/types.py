@@ -13,7 +13,7 @@ encoded. Whether a device is free is in :mod:`.allocationtracker`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
@@ -30,16 +30,12 @@ from karpenter.api.dra import (
     ResourceSliceSpec,
 )
 from karpenter.api.dra import Device as WireDevice
-from karpenter.api.labels import HOSTNAME
 from karpenter.base.quantity import parse_quantity
 from karpenter.core.model.catalog import DeviceTemplates
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 
 if TYPE_CHECKING:
     from karpenter.api.pod import NodeSelector, Pod
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits
-    from karpenter.core.scheduling.pack.nodeclaim import ClaimState, ClaimStates
-    from karpenter.core.scheduling.problem import ExistingNode
 
 
 NODE_NAME: Final = "metadata.name"
@@ -286,38 +282,3 @@ class AllocationTarget(Protocol):
 
     def narrow(self, wanted: Requirements) -> AllocationTarget | None:
         """Return the target once it also satisfies `wanted`; None when it never can."""
-
-
-class NodeTarget:
-    """An existing node: it has all its labels, so it either satisfies a term or does not."""
-
-    def __init__(self, node: ExistingNode) -> None:
-        self._requirements = Requirements.from_labels({**node.labels, NODE_NAME: node.name})
-
-    def narrow(self, wanted: Requirements) -> NodeTarget | None:
-        """Return the same node if it satisfies `wanted`."""
-        return self if self._requirements.accepts(wanted) else None
-
-
-class ClaimTarget:
-    """A claim of the run; a device that only one zone reaches narrows it to that zone."""
-
-    __slots__ = ("_must", "_states", "state")
-
-    def __init__(self, states: ClaimStates, state: ClaimState, must: Sequence[Bits]) -> None:
-        """Some offering of each set in `must` has to stay possible."""
-        self._states = states
-        self._must = must
-        self.state = state
-
-    def narrow(self, wanted: Requirements) -> ClaimTarget | None:
-        """Return the claim narrowed; a node that is not launched yet has no name."""
-        for key in (NODE_NAME, HOSTNAME):
-            if key in wanted:
-                if not wanted[key].complement:
-                    return None
-                wanted = wanted.without(key)
-        state = self._states.step(self.state, wanted) if len(wanted) else self.state
-        if state is None or not all(state.bits & each for each in self._must):
-            return None
-        return ClaimTarget(self._states, state, self._must)

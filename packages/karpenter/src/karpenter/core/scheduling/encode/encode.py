@@ -26,16 +26,9 @@ import numpy as np
 from karpenter.api.labels import PREFER_NO_SCHEDULE
 from karpenter.core.model.hostportusage import HostPort, host_ports
 from karpenter.core.model.resources import CPU, MEMORY, PODS, pod_requests
-from karpenter.core.scheduling.dynamicresources.allocator import DeviceInventory
+from karpenter.core.scheduling.encode.devices import DeviceInventory
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Template, daemon_pod
-from karpenter.core.scheduling.encode.preferences import (
-    PodData,
-    Relaxation,
-    compile_pod_data,
-    relaxations,
-    required_anti_affinity,
-)
-from karpenter.core.scheduling.pack.topology import Topology
+from karpenter.core.scheduling.encode.preferences import Relaxation, relaxations, required_anti_affinity
 from karpenter.core.scheduling.problem import NO_VOLUMES, PodVolumes, Problem
 
 if TYPE_CHECKING:
@@ -387,11 +380,3 @@ class EncodedProblem:
             and len(ours.pools) == len(theirs.pools)
             and all(map(is_, ours.pools, theirs.pools))
         )
-
-    def fresh_topology(self) -> Topology:
-        """Return the topology counts before anything is placed."""
-        return Topology(self.problem, self.templates)
-
-    def pod_data(self, topology: Topology) -> dict[int, list[PodData]]:
-        """Return every class under each of its relaxations, over fresh counts, by class number."""
-        return compile_pod_data(self.classes, topology)

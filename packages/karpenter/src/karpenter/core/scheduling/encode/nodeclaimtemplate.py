@@ -3,311 +3,30 @@ NodeClaim templates: what every new claim of a NodePool starts from.
 
 A template joins the requirements of a NodePool with its catalog and subtracts what the daemons of each
 instance type will use. Daemons differ by type (one may only run on nodes with a GPU), so their overhead is
-worked out type by type, once per problem.
-
-Offerings as arrays and bit sets: which offerings a requirement leaves, and how much room their types have.
-
-The available offerings of a catalog are numbered once; a set of them is a Python integer with one bit per
-offering, so that narrowing a claim is a single ``&``. For every label key the offerings are grouped by the
-values that they have, and a requirement is compared once per different value, never once per offering.
-
-:class:`OfferingTable` depends on nothing but the instance types, so one table serves every problem that has
-them; the last few are kept. :class:`PoolOfferingTable` adds what daemons leave of each type in one
-NodePool. No table knows pods, claims or topology.
+worked out type by type, once per problem. Its offerings are in :mod:`.offerings`.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
 
-from karpenter.api.labels import INITIALIZED, PREFER_NO_SCHEDULE, REGISTERED, RESERVED
+from karpenter.api.labels import INITIALIZED, PREFER_NO_SCHEDULE, REGISTERED
 from karpenter.api.pod import Pod, Toleration
-from karpenter.core.model.hostportusage import HostPort, host_ports
-from karpenter.core.model.requirement import Requirement, requirement
+from karpenter.core.model.hostportusage import HostPort, HostPortUsage, host_ports
+from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import add, pod_requests
 from karpenter.core.model.taints import tolerates
+from karpenter.core.scheduling.encode.offerings import Bits, PoolOfferingTable
 from karpenter.core.scheduling.encode.preferences import node_terms
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from karpenter.core.model.catalog import InstanceType, Offering
     from karpenter.core.scheduling.problem import Pool
-
-Bits: TypeAlias = int
-"""A set of offerings, one bit each."""
-
-Flags: TypeAlias = "NDArray[np.bool_]"
-"""The same set as an array."""
-
-Amounts: TypeAlias = "NDArray[np.int64]"
-"""Amounts of resources as an array."""
-
-_FEW: Final = 32
-"""Up to this many different label values, an array pass for each is faster than a walk over positions."""
-
-_KEPT: Final = 16
-"""How many offering tables are kept for later problems."""
-
-
-def to_bits(flags: Flags) -> Bits:
-    """Return flags as an integer, the first flag in the lowest bit."""
-    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
-
-
-def to_flags(bits: Bits, length: int) -> Flags:
-    """Return the lowest `length` bits as flags."""
-    raw = np.frombuffer(bits.to_bytes((length + 7) // 8, "little"), np.uint8)
-    return np.unpackbits(raw, count=length, bitorder="little").astype(bool)
-
-
-def packed(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Return rows of flags packed into 64-bit words."""
-    width = -(-flags.shape[1] // 64) * 64
-    wide = np.zeros((len(flags), width), bool)
-    wide[:, : flags.shape[1]] = flags
-    return np.packbits(wide, axis=1).view(np.uint64)
-
-
-_tables: OrderedDict[tuple[int, frozenset[str]], OfferingTable] = OrderedDict()
-
-
-class OfferingTable:
-    """The available offerings of some instance types, numbered; depends on nothing but the types."""
-
-    def __init__(self, types: tuple[InstanceType, ...], absent: frozenset[str]) -> None:
-        """Number the offerings of `types`; they lack the labels in `absent` that they do not name."""
-        self.types = types
-        self.offerings: list[Offering] = []
-        owner: list[int] = []
-        for position, kind in enumerate(types):
-            self.offerings.extend(kind.available)
-            owner.extend([position] * len(kind.available))
-        self.owner = np.array(owner, np.int64)
-        self.price = np.array([o.price for o in self.offerings], np.float64)
-        self.capacity_types = tuple(o.capacity_type for o in self.offerings)
-        """The capacity type of each offering."""
-
-        self.reserved = tuple(
-            o
-            for o, capacity_type in zip(self.offerings, self.capacity_types, strict=True)
-            if capacity_type == RESERVED
-        )
-        self.everything: Bits = (1 << len(self.offerings)) - 1
-        self.overdrawn = np.array([any(v < 0 for v in kind.allocatable.values()) for kind in types], bool)
-        """Types whose overhead exceeds their capacity of some resource."""
-
-        self._by_capacity_type: dict[str, NDArray[np.bool_]] = {}
-        self._room: dict[tuple[str, ...], NDArray[np.int64]] = {}
-        self._absent = absent
-        self._label_values: dict[str, _LabelValues] = {}
-        self._matching: dict[Requirement, Bits] = {}
-
-    def matching(self, requirement: Requirement) -> Bits:
-        """Return the offerings that satisfy `requirement`."""
-        found = self._matching.get(requirement)
-        if found is None:
-            found = self._matching[requirement] = self.label_values(requirement.key).matching(requirement)
-        return found
-
-    def has_capacity_type(self, capacity_type: str) -> NDArray[np.bool_]:
-        found = self._by_capacity_type.get(capacity_type)
-        if found is None:
-            found = self._by_capacity_type[capacity_type] = np.array(
-                [each == capacity_type for each in self.capacity_types], bool
-            )
-            found.setflags(write=False)
-        return found
-
-    def room(self, axis: tuple[str, ...]) -> NDArray[np.int64]:
-        """Return the allocatable of each type over some resources."""
-        found = self._room.get(axis)
-        if found is None:
-            found = self._room[axis] = amounts_of([kind.allocatable for kind in self.types], axis)
-            found.setflags(write=False)
-        return found
-
-    def label_values(self, key: str) -> _LabelValues:
-        found = self._label_values.get(key)
-        if found is None:
-            found = _LabelValues(key, self.types, len(self.offerings), key in self._absent)
-            self._label_values[key] = found
-        return found
-
-
-def amounts_of(lists: Sequence[Mapping[str, int]], axis: Sequence[str]) -> NDArray[np.int64]:
-    """Return resource lists as rows over `axis`; a missing resource is zero."""
-    rows = [[each.get(name, 0) for name in axis] for each in lists]
-    return np.array(rows, np.int64).reshape(len(lists), len(axis))
-
-
-def offering_table(types: tuple[InstanceType, ...], absent: frozenset[str]) -> OfferingTable:
-    """Return the table of some types, the same object for the same types."""
-    key = (id(types), absent)
-    found = _tables.get(key)
-    if found is None:  # a table holds its types, so no other object can have their id
-        found = _tables[key] = OfferingTable(types, absent)
-        if len(_tables) > _KEPT:
-            _tables.popitem(last=False)
-    _tables.move_to_end(key)
-    return found
-
-
-class _LabelValues:
-    """The different values of one label key, and which offerings have which."""
-
-    def __init__(self, key: str, types: Sequence[InstanceType], count: int, well_known: bool) -> None:
-        numbers: dict[Requirement | None, int] = {}
-        stated = np.empty(count, np.int64)
-        position = 0
-        absent = Requirement(key) if well_known else None
-        for kind in types:
-            general = kind.requirements.get(key, absent)
-            for offering in kind.available:
-                value = offering.requirements.get(key, general)
-                stated[position] = numbers.setdefault(value, len(numbers))
-                position += 1
-        self._sets = list(numbers)
-        self.names = any(each is not None and each.values for each in self._sets)
-        self._bits = _bits_by_number(stated, len(numbers))
-        self._by_value: dict[str, list[int]] = {}
-        self._unlisted: list[int] = []
-        for number, each in enumerate(self._sets):
-            if each is None or each.complement or not each.values:
-                self._unlisted.append(number)
-            else:
-                for text in each.values:
-                    self._by_value.setdefault(text, []).append(number)
-
-    def matching(self, requirement: Requirement) -> Bits:
-        asked: Iterable[int]
-        if requirement.complement or not requirement.values:
-            asked = range(len(self._sets))
-        else:
-            asked = {n for value in requirement.values for n in self._by_value.get(value, ())}.union(
-                self._unlisted
-            )
-        bits = 0
-        for number in asked:
-            if satisfies(self._sets[number], requirement):
-                bits |= self._bits[number]
-        return bits
-
-    def values(self, bits: Bits) -> frozenset[str]:
-        found: set[str] = set()
-        for held, theirs in zip(self._sets, self._bits, strict=True):
-            if held is not None and not held.complement and theirs & bits:
-                found |= held.values
-        return frozenset(found)
-
-
-def _bits_by_number(stated: NDArray[np.int64], count: int) -> list[Bits]:
-    if count <= _FEW:
-        return [to_bits(stated == number) for number in range(count)]
-    found = [0] * count
-    for position, number in enumerate(stated.tolist()):
-        found[number] |= 1 << position
-    return found
-
-
-def satisfies(stated: Requirement | None, requirement: Requirement) -> bool:
-    """Whether an offering with the value `stated` (None: the label is open) can satisfy `requirement`."""
-    # A label that neither the type nor the offering names is open: the node may get it from the NodePool
-    # template.
-    if stated is None or (stated.tolerates_absence and requirement.tolerates_absence):
-        return True
-    return stated.intersects(requirement)
-
-
-class PoolOfferingTable:
-    """The offerings of one NodePool, and the room of each type after daemons."""
-
-    def __init__(
-        self,
-        types: tuple[InstanceType, ...],
-        axis: Sequence[str],
-        well_known: frozenset[str],
-    ) -> None:
-        """
-        Number the offerings of `types`.
-
-        `axis` names the resources that pods or daemons request; a well-known key that a type does
-        not name is a label that it lacks.
-        """
-        self._shared = offering_table(types, well_known)
-        self.types = self._shared.types
-        self.offerings = self._shared.offerings
-        self.owner = self._shared.owner
-        self.price = self._shared.price
-        self.everything = self._shared.everything
-        self.axis = tuple(axis)
-        self.room = self._shared.room(self.axis)
-        self.has_capacity_type = self._shared.has_capacity_type
-        self.reserved = self._shared.reserved
-
-    def reserve(self, daemons: Sequence[Mapping[str, int]]) -> None:
-        """Subtract what daemons request from the room of each type; a negative room counts as none."""
-        room = self._shared.room(self.axis) - amounts_of(daemons, self.axis)
-        room[self._shared.overdrawn | (room < 0).any(axis=1)] = -1
-        self.room = room
-
-    def matching(self, requirement: Requirement) -> Bits:
-        """Return the offerings that satisfy `requirement`."""
-        return self._shared.matching(requirement)
-
-    def keep(self, bits: Bits, requirements: Iterable[Requirement]) -> Bits:
-        """Return those of `bits` that satisfy all `requirements`."""
-        for each in requirements:
-            bits &= self.matching(each)
-        return bits
-
-    def keep_types(self, bits: Bits, wanted: Flags) -> Bits:
-        """Return those of `bits` whose instance type is wanted."""
-        return bits & to_bits(wanted[self.owner])
-
-    def flags(self, bits: Bits) -> Flags:
-        """Return a set of offerings as an array of flags."""
-        return to_flags(bits, len(self.offerings))
-
-    def types_of(self, bits: Bits) -> NDArray[np.int64]:
-        """Return the positions of the types that have an offering in `bits`."""
-        return np.unique(self.owner[self.flags(bits)])
-
-    def cheapest(self, bits: Bits) -> float:
-        """Return the lowest price in `bits`; infinity when it is empty."""
-        return float(self.price[self.flags(bits)].min(initial=np.inf))
-
-    def values(self, key: str, bits: Bits) -> frozenset[str]:
-        """Return the values of `key` that some offering in `bits` can have."""
-        return self._shared.label_values(key).values(bits)
-
-    def names(self, key: str) -> bool:
-        """Whether any offering names a value of `key`."""
-        return self._shared.label_values(key).names
-
-    def frontier(self, bits: Bits) -> Amounts:
-        """Return the largest rooms among the types in `bits`, of which none covers another."""
-        rooms = self.room[self.types_of(bits)]
-        rooms = rooms[(rooms >= 0).all(axis=1)]
-        return pareto(rooms)
-
-
-def pareto(rows: Amounts) -> Amounts:
-    """Return the rows that no other row equals or exceeds everywhere, largest first."""
-    kept = []
-    scale = rows.max(axis=0, initial=1)
-    while len(rows):
-        best = rows[int((rows / scale).sum(axis=1).argmax())]
-        kept.append(best)
-        rows = rows[(rows > best).any(axis=1)]
-    return np.array(kept, np.int64).reshape(len(kept), rows.shape[1])
 
 
 # Daemons may select nodes by these labels, which every node has once it is initialized.
@@ -315,28 +34,6 @@ _READY: Final = Requirements.of(
     [requirement(REGISTERED, "In", ["true"]), requirement(INITIALIZED, "In", ["true"])]
 )
 _TOLERATE_PREFER_NO_SCHEDULE: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
-
-
-class DaemonPod(msgspec.Struct, frozen=True):
-    """Where a daemon pod runs, and what it requests."""
-
-    alternatives: tuple[Requirements, ...]
-    tolerations: tuple[Toleration, ...]
-    requests: Mapping[str, int]
-    ports: tuple[HostPort, ...]
-
-
-def daemon_pod(pod: Pod) -> DaemonPod:
-    """Return where a daemon pod runs, and what it requests."""
-    selector = Requirements.from_labels(pod.spec.node_selector)
-    terms = [Requirements.from_entries(t.match_expressions) for t in node_terms(pod.spec)]
-    return DaemonPod(
-        tuple(selector.intersect(term) for term in terms) or (selector,),
-        # PreferNoSchedule never keeps a daemon off a node: kube-scheduler has only this node to choose.
-        (*pod.spec.tolerations, _TOLERATE_PREFER_NO_SCHEDULE),
-        pod_requests(pod),
-        host_ports(pod),
-    )
 
 
 class Template:
@@ -362,6 +59,9 @@ class Template:
         self.min_values = {r.key: r.min_values for r in pool.requirements if r.min_values}
         self.reserves = bool(self.table.reserved)
         self.has_daemon_ports = any(self.ports)
+        self.taken_ports = list(map(HostPortUsage, self.ports))
+        """The host ports that daemons take on each type."""
+
         self._domains: dict[str, frozenset[str]] = {}
 
     def domains(self, key: str) -> frozenset[str]:
@@ -389,3 +89,25 @@ class Template:
         for position in np.flatnonzero(wanted):
             self.overhead[position] = add(self.overhead[position], daemon.requests)
             self.ports[position] += daemon.ports
+
+
+class DaemonPod(msgspec.Struct, frozen=True):
+    """Where a daemon pod runs, and what it requests."""
+
+    alternatives: tuple[Requirements, ...]
+    tolerations: tuple[Toleration, ...]
+    requests: Mapping[str, int]
+    ports: tuple[HostPort, ...]
+
+
+def daemon_pod(pod: Pod) -> DaemonPod:
+    """Return where a daemon pod runs, and what it requests."""
+    selector = Requirements.from_labels(pod.spec.node_selector)
+    terms = [Requirements.from_entries(t.match_expressions) for t in node_terms(pod.spec)]
+    return DaemonPod(
+        tuple(selector.intersect(term) for term in terms) or (selector,),
+        # PreferNoSchedule never keeps a daemon off a node: kube-scheduler has only this node to choose.
+        (*pod.spec.tolerations, _TOLERATE_PREFER_NO_SCHEDULE),
+        pod_requests(pod),
+        host_ports(pod),
+    )

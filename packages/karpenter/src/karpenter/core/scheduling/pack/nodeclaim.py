@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Amounts, Bits, Template
-    from karpenter.core.scheduling.encode.preferences import CompiledRelaxation
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+    from karpenter.core.scheduling.encode.offerings import Amounts, Bits
+    from karpenter.core.scheduling.pack.poddata import CompiledRelaxation
     from karpenter.core.scheduling.pack.topology import TopologyDemand
 
 _MAX_COMBINATIONS: Final = 64
@@ -187,8 +188,10 @@ class ClaimStates:
         return found
 
     def _step(self, state: ClaimState, wanted: Requirements) -> ClaimState | None:
+        if not state.requirements.accepts(wanted, self._undefined_ok):
+            return None
         bits = state.template.table.keep(state.bits, wanted)
-        if not bits or not state.requirements.accepts(wanted, self._undefined_ok):
+        if not bits:
             return None
         merged = state.requirements.intersect(wanted)
         if merged == state.requirements and bits == state.bits:

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from karpenter.api.labels import RESERVED
-from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, Template, to_bits
+from karpenter.core.scheduling.encode.offerings import Bits, to_bits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
 
 

@@ -26,16 +26,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from karpenter.core.model.hostportusage import HostPort, first_conflict
-from karpenter.core.scheduling.dynamicresources.allocator import Allocator
-from karpenter.core.scheduling.encode.existingnode import (
-    NodeGroups,
-    Nodes,
-    ResourceRatio,
-    relevant_label_keys,
-)
-from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, Template, amounts_of
+from karpenter.core.model.hostportusage import HostPortUsage
+from karpenter.core.scheduling.encode.offerings import Bits, amounts_of
+from karpenter.core.scheduling.pack.allocator import Allocator
+from karpenter.core.scheduling.pack.existingnode import NodeGroups, Nodes, ResourceRatio, relevant_label_keys
 from karpenter.core.scheduling.pack.nodeclaim import ClaimState, ClaimStates, Narrowings, pool_limits
+from karpenter.core.scheduling.pack.poddata import compile_pod_data
 from karpenter.core.scheduling.pack.reservationmanager import (
     ReservationManager,
     cheapest_types,
@@ -43,7 +39,8 @@ from karpenter.core.scheduling.pack.reservationmanager import (
     fitting_offerings,
     violates_min_values,
 )
-from karpenter.core.scheduling.pack.topologygroup import TopologyCounts, TopologyGroup
+from karpenter.core.scheduling.pack.topology import Topology
+from karpenter.core.scheduling.pack.topologycounts import TopologyCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,7 +48,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.core.scheduling.encode.encode import EncodedProblem
-    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+    from karpenter.core.scheduling.pack.poddata import PodData
+    from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
 
 CLAIM_BITS: Final = 32
 """The bits of an entry of a queue that hold the number of the claim; the pods of the claim are above them."""
@@ -294,8 +293,8 @@ class Scheduler:
         self.problem = problem
         self.encoded = encoded
         self.templates: Sequence[Template] = encoded.templates
-        self.topology = encoded.fresh_topology()
-        self.pod_data = encoded.pod_data(self.topology)
+        self.topology = Topology(problem, encoded.templates)
+        self.pod_data = compile_pod_data(encoded.classes, self.topology)
         every = {
             id(pod_data.compiled): pod_data.compiled
             for by_relaxation in self.pod_data.values()
@@ -326,7 +325,7 @@ class Scheduler:
 
         world = encoded.devices
         self.devices = Allocator(world, self.states, problem.nodes) if world is not None else None
-        self._ports: dict[int, tuple[HostPort, ...]] = {}
+        self._ports: dict[int, HostPortUsage] = {}
         self._volumes: dict[int, dict[str, frozenset[str]]] = {}
         self._topology_counts = TopologyCounts(self.topology, problem.nodes)
         self._narrowings: dict[int, Narrowings] = {}
@@ -336,6 +335,12 @@ class Scheduler:
 
         self.must_wait = False
         """Set when a pod was refused only because reservations are used up: it waits for them."""
+
+    def is_stopped(self) -> bool:
+        """Whether the time is up; then pods are left that were not considered."""
+        if self.stop():
+            self.is_complete = False
+        return not self.is_complete
 
     def narrowings(self, pod_data: PodData) -> Narrowings:
         """Return the narrowings of a relaxation, which are remembered."""
@@ -383,9 +388,8 @@ class Scheduler:
 
     def fits_ports(self, pod_data: PodData, number: int) -> bool:
         """Return whether the host ports of a pod are free on a bin."""
-        return (
-            not pod_data.pod_class.ports
-            or first_conflict(pod_data.pod_class.ports, self._ports_on(number)) is None
+        return not pod_data.pod_class.ports or not self._ports_on(number).conflicts_with(
+            pod_data.pod_class.ports
         )
 
     def fits_volumes(self, pod_data: PodData, node: int) -> bool:
@@ -564,7 +568,7 @@ class Scheduler:
     def _record(self, pod_data: PodData, number: int, count: int) -> None:
         self.placements.add(pod_data, number, count)
         if pod_data.pod_class.ports:
-            self._ports[number] = self._ports_on(number) + pod_data.pod_class.ports
+            self._ports_on(number).add(pod_data.pod_class.ports)
 
     def holds(self, claim: int, state: ClaimState, total: tuple[int, ...]) -> bool:
         """Return whether a claim in `state` could hold `total`, limits and reservations considered."""
@@ -620,7 +624,7 @@ class Scheduler:
         if not pod_data.pod_class.ports or not template.has_daemon_ports:
             return state
         free = np.array(
-            [first_conflict(pod_data.pod_class.ports, ports) is None for ports in template.ports], bool
+            [not ports.conflicts_with(pod_data.pod_class.ports) for ports in template.taken_ports], bool
         )
         bits: Bits = template.table.keep_types(state.bits, free)
         return self.states.of(template, state.requirements, bits) if bits else None
@@ -652,10 +656,12 @@ class Scheduler:
             return state
         return self.devices.narrowed(pod_data.pod_class, number, state, total)
 
-    def _ports_on(self, number: int) -> tuple[HostPort, ...]:
-        if number not in self._ports:
-            self._ports[number] = self.problem.nodes[number].ports if number < self.nodes.count else ()
-        return self._ports[number]
+    def _ports_on(self, number: int) -> HostPortUsage:
+        found = self._ports.get(number)
+        if found is None:
+            taken = self.problem.nodes[number].ports if number < self.nodes.count else ()
+            found = self._ports[number] = HostPortUsage(taken)
+        return found
 
     def _volumes_on(self, node: int) -> dict[str, frozenset[str]]:
         if node not in self._volumes:

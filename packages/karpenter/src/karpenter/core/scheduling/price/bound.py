@@ -31,13 +31,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karpenter.api.labels import NODES
-from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, Template, packed
+from karpenter.core.scheduling.encode.offerings import Bits, packed
 from karpenter.core.scheduling.price.linear import best_values, library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
+    from karpenter.core.scheduling.pack.poddata import PodData
     from karpenter.core.scheduling.pack.scheduler import Scheduler
 
 

@@ -23,7 +23,7 @@ from karpenter.core.scheduling.price.bound import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.poddata import PodData
     from karpenter.core.scheduling.pack.scheduler import Scheduler
 
 _SOME: Final = 1e-3

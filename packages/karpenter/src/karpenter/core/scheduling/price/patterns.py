@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from karpenter.core.scheduling.encode.nodeclaimtemplate import packed
+from karpenter.core.scheduling.encode.offerings import packed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

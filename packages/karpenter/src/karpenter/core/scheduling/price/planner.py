@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
     from karpenter.core.scheduling.encode.encode import EncodedProblem
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-    from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
+    from karpenter.core.scheduling.pack.poddata import PodData
 
 
 Part: TypeAlias = tuple["PodData", Requirements]

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.poddata import PodData
 
 _STEPS: Final = 12_000
 """Steps of two to four microseconds each: no clock, so that a decision can be made again."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits
+    from karpenter.core.scheduling.encode.offerings import Bits
 
 _WORTH_IT: Final = 1e-3
 """The share of the bound that machines cost at least for which another linear program is solved."""
