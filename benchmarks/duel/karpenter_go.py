@@ -41,12 +41,12 @@ def build_karpenter(provider: str, build: Path, go: str) -> Path:
     module = build / f"module-{provider}"
     shutil.rmtree(module, ignore_errors=True)
     module.mkdir(parents=True)
-    unfinished = target.with_suffix(".unfinished")
+    unfinished = build / f"{target.name}.unfinished"
     package = PACKAGES[provider]
     for command in (
         ["mod", "init", "duel"],
         ["get", f"{package}@{VERSION}", f"{CORE}@{VERSION}"],
-        ["build", "-trimpath", "-o", str(unfinished), package],
+        ["build", "-o", str(unfinished), package],
     ):
         done = subprocess.run([go, *command], cwd=module, capture_output=True, text=True, check=False)  # noqa: S603  our own words
         if done.returncode:

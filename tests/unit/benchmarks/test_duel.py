@@ -229,7 +229,7 @@ def test_karpenter_in_go_is_built_once(tmp_path: Path) -> None:
     with pytest.raises(DuelError, match=r"`go mod init duel` failed in .*: no such module"):
         build_karpenter("kwok", tmp_path / "build", str(go))
 
-    go.write_text('#!/bin/sh\ncase "$1" in build) touch "$4";; esac\n')
+    go.write_text('#!/bin/sh\ncase "$1" in build) touch "$3";; esac\n')
     built = build_karpenter("kwok", tmp_path / "build", str(go))
     go.unlink()
     assert build_karpenter("kwok", tmp_path / "build", str(go)) == built
