@@ -243,12 +243,12 @@ async def open_after(scene: Scene, pauses: dict[str, float], *, on_the_way: str 
     ("pauses", "on_the_way", "expected"),
     [
         pytest.param({"a": 0.0}, "", {"a": 0.0}, id="a node by itself"),
-        pytest.param({"a": 0.0, "b": 0.5}, "", {"a": 0.5, "b": 0.5}, id="one comes soon after the other"),
+        pytest.param({"a": 0.0, "b": 0.3}, "", {"a": 0.3, "b": 0.3}, id="one comes soon after the other"),
         pytest.param({"a": 0.0}, "b", {"a": TOGETHER}, id="another takes longer"),
         pytest.param(
-            {"a": 0.0, "b": 0.9, "c": 5.0},
+            {"a": 0.0, "b": 0.4, "c": 5.0},
             "",
-            {"a": 1.0, "b": 1.0, "c": 5.0},
+            {"a": TOGETHER, "b": TOGETHER, "c": 5.0},
             id="the wait is the first one's",
         ),
     ],

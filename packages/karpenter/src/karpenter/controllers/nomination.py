@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-TOGETHER: Final = 1.0
+TOGETHER: Final = 0.5
 """Seconds that a node waits at most for others of its decision, and for the nominations of its pods."""
 
 CLOSING: Final = 2.0
