@@ -121,10 +121,10 @@ chaos: $(VENV)/.ready ## Kill and break things; SERVER=embedded|real KILLS= MINU
 memory: $(VENV)/.ready ## Print memory over MINUTES=45 at 1,000 nodes
 	$(BIN)/python -m benchmarks.bench_memory --minutes $(or $(MINUTES),45)
 
-hostile-load: $(VENV)/.ready ## Print what decisions about lists as long as users make them cost
+hostile-load: $(VENV)/.ready ## Print what decisions cost with lists as long as users make them
 	$(BIN)/python -m benchmarks.bench_hostile
 
-release: $(VENV)/.ready ## Write wheels, charts, image context, SBOM and sums into dist
+release: $(VENV)/.ready ## Write wheels, charts, image context, SBOM, sums; krew: its plugin
 	$(BIN)/python -m tools.release dist
 
 release-twice: $(VENV)/.ready
@@ -173,7 +173,7 @@ man: $(VENV)/.ready
 
 RELEASES ?=
 
-krew: $(VENV)/.ready ## Write the plugin of kubectl for krew into dist/krew
+krew: $(VENV)/.ready
 	$(BIN)/python -m tools.krew dist/krew "$(RELEASES)"
 
 controlplane: $(VENV)/.ready ## Build or find the real control plane and helm, with Go
