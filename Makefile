@@ -121,10 +121,10 @@ chaos: $(VENV)/.ready ## Kill and break things; SERVER=embedded|real KILLS= MINU
 memory: $(VENV)/.ready ## Print memory over MINUTES=45 at 1,000 nodes
 	$(BIN)/python -m benchmarks.bench_memory --minutes $(or $(MINUTES),45)
 
-hostile-load: $(VENV)/.ready ## Print what decisions cost with lists as long as users make them
+hostile-load: $(VENV)/.ready ## Print what decisions cost with lists of any length
 	$(BIN)/python -m benchmarks.bench_hostile
 
-release: $(VENV)/.ready ## Write wheels, charts, image context, SBOM, sums; krew: its plugin
+release: $(VENV)/.ready ## Write wheels, charts, image context, SBOM and sums; also krew
 	$(BIN)/python -m tools.release dist
 
 release-twice: $(VENV)/.ready
