@@ -12,7 +12,7 @@ QUICK := not (controlplane or helm or tour or long or browser or cdk or promethe
 # The tests that cover base and core. Tracing doubles the time of the others, so they run without.
 COVERING := tests/unit/base tests/unit/core tests/unit/api tests/property tests/parity
 
-.PHONY: help demo test lint types imports unit coverage tour long shadow browser helm prometheus terminal cdk infrastructure readme bench walks soak planted mutants chaos memory fuzz generate crds chart terraform settings metrics doctor commands man krew docs controlplane release release-twice sbom lock clean
+.PHONY: help demo test lint types imports unit coverage tour long shadow browser helm prometheus terminal cdk infrastructure readme bench duel duel-short walks soak planted mutants chaos memory hostile-load fuzz generate crds chart terraform settings metrics doctor commands man krew docs controlplane release release-twice sbom lock clean
 
 help: ## Say what can be made; CONTRIBUTING.md says more
 	@sed -nE 's/^([a-z -]+):.*## /\1\t/p; s/^#: //p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -89,8 +89,15 @@ infrastructure: $(VENV)/.ready ## Apply the Terraform on the embedded AWS
 readme: $(VENV)/.ready ## Install as the README says, and run what it prints
 	$(BIN)/pytest -n 0 -p no:randomly -m readme tests/integration/test_readme.py
 
-bench: $(VENV)/.ready ## Print the tables of speed, memory and price
+#: bench duel	Print tables of speed and price; play against Karpenter in Go
+bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks
+
+duel: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.duel $(OPTIONS)
+
+duel-short: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.duel --pods 60 --minutes 3 --seed $$(date -u +%Y%j) $(OPTIONS)
 
 walks: $(VENV)/.ready
 	$(BIN)/python -m tools.walks
@@ -114,7 +121,10 @@ chaos: $(VENV)/.ready ## Kill and break things; SERVER=embedded|real KILLS= MINU
 memory: $(VENV)/.ready ## Print memory over MINUTES=45 at 1,000 nodes
 	$(BIN)/python -m benchmarks.bench_memory --minutes $(or $(MINUTES),45)
 
-release: $(VENV)/.ready ## Write wheels, charts, image context, SBOM and sums into dist
+hostile-load: $(VENV)/.ready ## Print what decisions cost with lists of any length
+	$(BIN)/python -m benchmarks.bench_hostile
+
+release: $(VENV)/.ready ## Write wheels, charts, image context, SBOM and sums; also krew
 	$(BIN)/python -m tools.release dist
 
 release-twice: $(VENV)/.ready
@@ -163,7 +173,7 @@ man: $(VENV)/.ready
 
 RELEASES ?=
 
-krew: $(VENV)/.ready ## Write the plugin of kubectl for krew into dist/krew
+krew: $(VENV)/.ready
 	$(BIN)/python -m tools.krew dist/krew "$(RELEASES)"
 
 controlplane: $(VENV)/.ready ## Build or find the real control plane and helm, with Go

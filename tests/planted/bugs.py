@@ -325,7 +325,7 @@ _PLACEMENT: Final = (
     ),
     PlantedBug(
         name="pods that spread are sent anywhere",
-        find='self.spreads = [s for s in spreads if respect or s.when_unsatisfiable == "DoNotSchedule"]',
+        find="self.spreads = [s for s in spreads if respect or not _is_preference(s)]",
         put='self.spreads = [s for s in spreads if s.when_unsatisfiable != "DoNotSchedule"]',
         rules=("placement", "waiting", "service"),
     ),

@@ -45,8 +45,8 @@ def test_a_process_imports_the_bug(tmp_path: Path) -> None:
     """A process whose path begins with the copy has the bug, and everything else is as it was."""
     bug = next(each for each in BUGS if each.name == "budgets forget running disruptions")
     source = (
-        "import inspect; from karpenter.core.disruption.budgets import headroom;"
-        "import karpenter.core.disruption.candidates; print(inspect.getsource(headroom))"
+        "import inspect; from karpenter.core.disruption import budgets;"
+        "import karpenter.core.disruption.candidates; print(inspect.getsource(budgets))"
     )
     done = subprocess.run(  # noqa: S603  the program is ours
         [sys.executable, "-c", source],

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     [
         (events.nominated(pod(), node="n"), "Nominated", "Normal", QUIET),
         (events.failed_scheduling(pod(), "why"), "FailedScheduling", "Warning", 300.0),
+        (events.preferences_ignored(pod(), 40, 32), "PreferencesIgnored", "Warning", 3600.0),
         (events.no_compatible_types(pool(), "why"), "NoCompatibleInstanceTypes", "Warning", 60.0),
         (events.insufficient_capacity(claim(), "why"), "InsufficientCapacityError", "Warning", QUIET),
         (

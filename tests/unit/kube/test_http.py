@@ -13,7 +13,15 @@ import pytest
 from karpenter.api.node import Node
 from karpenter.kube.client import Client
 from karpenter.kube.errors import NotFound, Unauthorized, Unreachable
-from karpenter.kube.http import RECHECK, Certificate, Endpoint, HttpTransport, StaticCredentials, Tls, Trust
+from karpenter.kube.http import (
+    RECHECK_SECONDS,
+    Certificate,
+    Endpoint,
+    HttpTransport,
+    StaticCredentials,
+    Tls,
+    Trust,
+)
 from karpenter.kube.informer import Informer
 from karpenter.kube.transport import Pairs, Request, Response, Streaming
 from tests.unit.kube.certificates import Authority
@@ -390,14 +398,14 @@ def test_a_context_is_made_once_and_again_when_its_files_change(authority: Autho
     tls = Tls(trust)
 
     first = tls.context(mine, now=0)
-    assert tls.context(mine, now=RECHECK + 1) is first
+    assert tls.context(mine, now=RECHECK_SECONDS + 1) is first
 
     authority.issue("rotating")
     os.utime(mine.cert_file, ns=(1, 1))
-    assert tls.context(mine, now=RECHECK + 2) is first
-    second = tls.context(mine, now=2 * RECHECK + 2)
+    assert tls.context(mine, now=RECHECK_SECONDS + 2) is first
+    second = tls.context(mine, now=2 * RECHECK_SECONDS + 2)
     assert second is not first
-    assert tls.context(None, now=2 * RECHECK + 3) is not second
+    assert tls.context(None, now=2 * RECHECK_SECONDS + 3) is not second
 
 
 def test_a_certificate_of_another_key(authority: Authority, tmp_path: Path) -> None:

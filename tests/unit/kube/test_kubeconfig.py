@@ -542,7 +542,7 @@ async def test_a_plugin_that_gives_nothing(
 
 async def test_a_plugin_that_hangs(tmp_path: Path, plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plugin that does not end is killed, and the start fails in one sentence."""
-    monkeypatch.setattr(execplugin, "RUN_WITHIN", 0.2)
+    monkeypatch.setattr(execplugin, "RUN_SECONDS", 0.2)
     plugin.user["exec"] |= {"command": "sleep", "args": ["60"]}
 
     with pytest.raises(NotConfigured, match=r"the exec plugin sleep did not end within 0\.2 s"):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karpenter.telemetry.metrics.instruments import (
-    WINDOW,
+    WINDOW_SECONDS,
     AgeMetric,
     CounterMetric,
     GaugeMetric,
@@ -145,9 +145,9 @@ def test_a_summary_forgets_the_old() -> None:
     clock = HandClock()
     found = summary(clock)
     found.observe(100.0, pool="a")
-    clock.seconds = WINDOW - 1
+    clock.seconds = WINDOW_SECONDS - 1
     found.observe(1.0, pool="a")
-    clock.seconds = WINDOW
+    clock.seconds = WINDOW_SECONDS
     values = shown(found)
 
     assert (values["", "a", "1"], values["_sum", "a"], values["_count", "a"]) == (1.0, 101.0, 2)
@@ -158,7 +158,7 @@ def test_a_summary_of_nothing() -> None:
     clock = HandClock()
     found = summary(clock)
     found.observe(1.0, pool="a")
-    clock.seconds = WINDOW
+    clock.seconds = WINDOW_SECONDS
 
     assert math.isnan(shown(found)["", "a", "0.5"])
     assert (found.count(pool="a"), found.count(pool="b")) == (1, 0)

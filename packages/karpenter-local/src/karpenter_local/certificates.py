@@ -25,7 +25,7 @@ _OWNER: Final = "karpenter-local"
 
 
 class ServerCertificates(msgspec.Struct, frozen=True):
-    """What an API server shows, and what its clients must trust; all in PEM."""
+    """Certificate and key of an API server, and the authority that its clients must trust; all in PEM."""
 
     authority: bytes
     certificate: bytes

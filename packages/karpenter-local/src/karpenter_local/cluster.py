@@ -101,7 +101,13 @@ class LocalCluster:
 
     async def __aenter__(self) -> Self:
         if self._http:
-            await self._listen()
+            # Listen on a port; a durable cluster keeps its address, token and certificates, too.
+            if self._home is None:
+                self.front = SecureServer(self.server)
+                await self.front.start(self._port)
+            else:
+                self.front = self._home.front(self.server)
+                await self._home.listen(self.front, self._port)
         if not self._runs_controllers:
             return self
         for name, recorder in self._recorders.items():
@@ -121,15 +127,6 @@ class LocalCluster:
             await self.front.stop()
         if self._home is not None:
             await self._home.close()
-
-    async def _listen(self) -> None:
-        """Listen on a port; a durable cluster keeps its address, token and certificates, too."""
-        if self._home is None:
-            self.front = SecureServer(self.server)
-            await self.front.start(self._port)
-        else:
-            self.front = self._home.front(self.server)
-            await self._home.listen(self.front, self._port)
 
     def connect(self, agent: str) -> Client:
         """Return a client that calls the server in process, as fast as it can."""

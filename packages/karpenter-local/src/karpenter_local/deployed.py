@@ -36,9 +36,9 @@ COMMAND: Final = (sys.executable, "-m", "karpenter.cli", "run", "--log-form", "t
 OPERATOR_LOG: Final = "karpenter.log"
 LABEL: Final = "app.kubernetes.io/name=karpenter"
 ROLE: Final = "eks.amazonaws.com/role-arn"
-_PERIOD: Final = 0.5
+_POLL_SECONDS: Final = 0.5
 _STOP_WITHIN: Final = 10.0
-_MOST_LOOKS: Final = 4
+_MAX_LOOKS: Final = 4
 """Looks for which a replica that runs waits for those that do not yet."""
 
 _KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE")
@@ -142,7 +142,7 @@ class _Runner:
         while True:
             with suppress(KubeError):
                 await self._look()
-            await asyncio.sleep(_PERIOD)
+            await asyncio.sleep(_POLL_SECONDS)
 
     async def _look(self) -> None:
         page = await self._client.list(_PODS, Selection(labels=LABEL))
@@ -154,7 +154,7 @@ class _Runner:
         if self._process is None and running:
             # The other replicas are about to run: of all of them, the one that kubectl logs shows.
             self._looks += 1
-            if len(running) < len(staying) and self._looks < _MOST_LOOKS:
+            if len(running) < len(staying) and self._looks < _MAX_LOOKS:
                 return
             self._looks = 0
             await self._start(min(running, key=_shown_first))
@@ -199,7 +199,6 @@ class _Runner:
         return str((account["metadata"].get("annotations") or {}).get(ROLE, ""))
 
     async def stop(self) -> None:
-        """End the process, if there is one."""
         process, self._process = self._process, None
         if process is None:
             return

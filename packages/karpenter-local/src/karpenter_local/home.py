@@ -33,7 +33,10 @@ class Home:
         self.store = ObjectStore()
         self.journal.open(self.store)
         self.certificates = _certificates(directory)
-        self.token = _token(directory / "token")
+        path = directory / "token"
+        if not path.exists():
+            _write(path, secrets.token_urlsafe(32).encode())
+        self.token = path.read_text(encoding="utf-8").strip()
 
     def front(self, server: Server) -> SecureServer:
         """Return the HTTP front of `server`, with the certificates and the token that clients know."""
@@ -70,12 +73,6 @@ def _certificates(directory: Path) -> ServerCertificates:
     for key, path in paths.items():
         _write(path, getattr(made, key))
     return made
-
-
-def _token(path: Path) -> str:
-    if not path.exists():
-        _write(path, secrets.token_urlsafe(32).encode())
-    return path.read_text(encoding="utf-8").strip()
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -44,11 +44,11 @@ _SELECTOR: Final = f"{NAME_LABEL}={_NAME}"
 _SCHEDULER: Final = "karpenter-local"
 """A scheduler that does not exist, so that the pod is left alone."""
 
-_PERIOD: Final = 1.0
-_FIRST_PERIOD: Final = 0.05
+_POLL_SECONDS: Final = 1.0
+_FIRST_POLL_SECONDS: Final = 0.05
 _SHOWN_WITHIN: Final = 5.0
 """Seconds for which the start waits until the Deployment has its pod."""
-_RENEW_EVERY: Final = 10.0
+_RENEW_SECONDS: Final = 10.0
 _LEASE_SECONDS: Final = 15
 _ADDRESS: Final = status.PodAddresses("127.0.0.1", "127.0.0.1")
 _KINDS: Final[Mapping[str, Target[dict[str, Any]]]] = {
@@ -94,7 +94,7 @@ async def installed(client: Client, *, cluster: str, provider: str, clock: Clock
     with suppress(TimeoutError):
         async with asyncio.timeout(_SHOWN_WITHIN):
             while not await shown.look():  # noqa: ASYNC110  a pod that another part makes
-                await asyncio.sleep(_FIRST_PERIOD)
+                await asyncio.sleep(_FIRST_POLL_SECONDS)
     task = asyncio.create_task(shown.follow(), name="operator's objects")
     try:
         yield
@@ -115,7 +115,7 @@ class _Shown:
 
     async def follow(self) -> None:
         while True:
-            await asyncio.sleep(_PERIOD)
+            await asyncio.sleep(_POLL_SECONDS)
             try:
                 await self.look()
             except KubeError as error:
@@ -138,7 +138,7 @@ class _Shown:
                     subresource="status",
                 )
         now = self._clock.monotonic()
-        if mine and (self._renewed is None or now - self._renewed >= _RENEW_EVERY):
+        if mine and (self._renewed is None or now - self._renewed >= _RENEW_SECONDS):
             await self._renew(mine[0])
             self._renewed = now
         return bool(mine)

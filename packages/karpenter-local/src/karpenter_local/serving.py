@@ -36,7 +36,7 @@ _SINGLE_REPLICA: Final = {"disable-leader-election": "true"}
 
 @dataclass(frozen=True, kw_only=True)
 class LocalOptions:
-    """What ``karpenter local up`` was asked for."""
+    """Options of ``karpenter local up``."""
 
     name: str = "local"
     """How the cluster is called in the cloud."""
@@ -62,7 +62,6 @@ class LocalOptions:
 
 
 def local_sandbox(options: LocalOptions, notice: ClusterDirectory) -> Sandbox:
-    """Return the sandbox of ``karpenter local up``."""
     real = options.control_plane == "real"
     directory = notice.directory / ("real" if real else "state")
     cluster = ClusterOptions(

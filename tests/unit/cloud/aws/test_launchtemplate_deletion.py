@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from karpenter.cloud.aws.launchtemplate import KEPT_FOR, LaunchTemplateProvider
+from karpenter.cloud.aws.launchtemplate import KEPT_SECONDS, LaunchTemplateProvider
 from karpenter.cloud.aws.sdk import ApiResponse
 from karpenter_local.virtual import VirtualClock
 from tests.unit.cloud.aws.scripted import ScriptedAws, instrumented, virtually
@@ -25,7 +25,7 @@ def test_a_template_that_turns_out_to_be_gone_is_swept_once() -> None:
             aws, cluster="blue", metrics=provider_metrics, monotonic=clock.monotonic
         )
         await templates.load_existing()
-        await clock.sleep(KEPT_FOR)
+        await clock.sleep(KEPT_SECONDS)
         await templates.delete_unused()
         await templates.delete_unused()
         return aws.asked("DeleteLaunchTemplate")

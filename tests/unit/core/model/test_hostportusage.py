@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from karpenter.api.pod import Container, ContainerPort, Pod, PodSpec
-from karpenter.core.model.hostportusage import HostPort, first_conflict, host_ports
+from karpenter.core.model.hostportusage import (
+    ANY_ADDRESS,
+    HostPort,
+    HostPortUsage,
+    first_conflict,
+    host_ports,
+)
 
 
 def pod(*ports: ContainerPort, init: tuple[ContainerPort, ...] = (), host_network: bool = False) -> Pod:
@@ -95,6 +103,28 @@ def test_first_clash_names_both_sides() -> None:
 def test_no_clash() -> None:
     """Ports that share nothing do not clash."""
     assert first_conflict([HostPort(79)], [HostPort(80)]) is None
+
+
+PORTS = st.lists(
+    st.builds(
+        HostPort,
+        st.sampled_from([79, 80]),
+        st.sampled_from(["TCP", "UDP"]),
+        st.sampled_from([ANY_ADDRESS, "10.0.0.1", "10.0.0.2"]),
+    ),
+    max_size=4,
+)
+
+
+@given(wanted=PORTS, before=PORTS, later=PORTS)
+def test_usage_finds_the_same_clashes(
+    wanted: list[HostPort], before: list[HostPort], later: list[HostPort]
+) -> None:
+    """The index of taken ports refuses exactly what a look at every pair refuses."""
+    usage = HostPortUsage(before)
+    usage.add(later)
+
+    assert usage.conflicts_with(wanted) == (first_conflict(wanted, before + later) is not None)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from karpenter.api.pod import (
@@ -352,6 +354,17 @@ def test_few_requests_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
         pod_requests(each)
 
     assert len(resources._REQUESTS) <= 2
+
+
+def test_what_is_remembered_is_not_the_pod() -> None:
+    """The memory of requests keeps containers, and not the spec, whose affinity can be thousands of terms."""
+    subject = pod(box(cpu="1"))
+    before = sys.getrefcount(subject.spec)
+
+    pod_requests(subject)
+    after = sys.getrefcount(subject.spec)
+
+    assert after == before
 
 
 def test_a_bad_request_names_its_container() -> None:

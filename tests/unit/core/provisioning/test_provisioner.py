@@ -25,6 +25,7 @@ from karpenter.core.provisioning.provisioner import (
     provision,
 )
 from karpenter.core.scheduling.build.policy import SchedulingPolicy
+from karpenter.core.scheduling.encode.preferences import MOST_PREFERENCES
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import view_of
 from karpenter_local.testing.builders import RESERVATION, instance_type
@@ -151,6 +152,30 @@ def test_a_pod_without_a_place_learns_why() -> None:
     assert reasons(refused) == ["FailedScheduling"] * 2
     assert len(refused.ignored) == 1
     assert reasons(unready) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "policy", "expected"),
+    [
+        pytest.param(MOST_PREFERENCES, "Respect", [], id="as many as are considered"),
+        pytest.param(MOST_PREFERENCES + 1, "Respect", ["PreferencesIgnored"], id="one more"),
+        pytest.param(MOST_PREFERENCES + 1, "Ignore", [], id="preferences are left out anyway"),
+    ],
+)
+def test_a_pod_with_too_many_preferences_is_told(
+    count: int, policy: Literal["Respect", "Ignore"], expected: list[str]
+) -> None:
+    """A pod of which not every preference is considered gets a place, and an Event that says so."""
+    terms = [
+        {"weight": 1, "preference": {"matchExpressions": [{"key": f"k{each}", "operator": "Exists"}]}}
+        for each in range(count)
+    ]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+
+    found = decide(pool(), waiting(**ASKS, affinity=affinity), options=Options(preferences=policy))
+
+    assert reasons(found) == expected
+    assert len(found.claims) == 1
 
 
 def test_a_pool_that_nothing_satisfies_is_told() -> None:

@@ -101,6 +101,15 @@ NODE = node("n", zone="zone-3")
             f"{FIRST}; it gave up a node affinity term, a node affinity term, an even spread over rack",
             id="everything that was given up is told in order",
         ),
+        pytest.param(
+            problem(
+                pod("x", prefers=Preferences(nodes=((1, [only(ZONE, "zone-9")]),) * 40)),
+                pools=[POOL],
+                nodes=[NODE],
+            ),
+            f"{FIRST}; it gave up the lightest 8 of its preferences, a preferred node affinity (32 times)",
+            id="what was not considered is told, and repetition is counted",
+        ),
     ],
 )
 def test_because(given: Problem, expected: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from botocore.exceptions import ClientError
 
-from karpenter_local.aws.quotas import PLENTY, forget_quotas, set_quota
+from karpenter_local.aws.quotas import DEFAULT_QUOTA_VCPUS, forget_quotas, set_quota
 from tests.unit.local.aws.bare import code_of, shared_site
 
 STANDARD = "L-1216C47A"
@@ -20,14 +20,14 @@ def test_quotas_are_listed() -> None:
     found = {each["QuotaCode"]: (each["QuotaName"], each["Value"]) for each in told}
 
     assert found[STANDARD] == ("Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", 32.0)
-    assert found["L-3819A6DF"] == ("All G and VT Spot Instance Requests", PLENTY)
+    assert found["L-3819A6DF"] == ("All G and VT Spot Instance Requests", DEFAULT_QUOTA_VCPUS)
 
 
 def test_one_quota() -> None:
     """It is found by its code."""
     quota = shared_site().client("service-quotas").get_service_quota(ServiceCode="ec2", QuotaCode=STANDARD)
 
-    assert quota["Quota"]["Value"] == PLENTY
+    assert quota["Quota"]["Value"] == DEFAULT_QUOTA_VCPUS
 
 
 @pytest.mark.parametrize(

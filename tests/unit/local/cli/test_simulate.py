@@ -143,7 +143,7 @@ def test_progress_is_shown_while_a_run_takes_long(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A line comes every few seconds also when no run ends, and none after the command has."""
-    monkeypatch.setattr("karpenter_local.cli.simulate._PIPED", 0.05)
+    monkeypatch.setattr("karpenter_local.cli.simulate._PIPED_SECONDS", 0.05)
     with RunProgress(2):
         time.sleep(0.5)
     lines = capsys.readouterr().err.splitlines()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karpenter_local.scheduler.queue import LONGEST_PARKED, SchedulingQueue
+from karpenter_local.scheduler.queue import LONGEST_PARKED_SECONDS, SchedulingQueue
 from karpenter_local.scheduler.reasons import Filter
 
 ROOM = frozenset({Filter.RESOURCES})
@@ -63,9 +63,9 @@ def test_nobody_waits_for_ever() -> None:
     queue.pop(0.0)
     queue.park("a", ROOM)
 
-    assert queue.next_due() == LONGEST_PARKED
-    assert drain(queue, LONGEST_PARKED - 1) == []
-    assert drain(queue, LONGEST_PARKED) == ["a"]
+    assert queue.next_due() == LONGEST_PARKED_SECONDS
+    assert drain(queue, LONGEST_PARKED_SECONDS - 1) == []
+    assert drain(queue, LONGEST_PARKED_SECONDS) == ["a"]
 
 
 def test_a_pod_that_changed_is_tried_at_once() -> None:

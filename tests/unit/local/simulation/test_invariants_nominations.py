@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from karpenter.api.meta import FieldOwned, FieldsV1, ManagedFieldsEntry, StatusFields
-from karpenter_local.simulation.invariants.workloads import NOMINATED, NOMINATOR, NominationInvariant
+from karpenter_local.simulation.invariants.workloads import NOMINATED_SECONDS, NOMINATOR, NominationInvariant
 from tests.unit.local.simulation.broken import REPLICA, found, node, operator, pod, wrote
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def test_a_pod_that_kube_scheduler_does_not_place_is_not_nominated() -> None:
 @pytest.mark.parametrize(
     ("there", "after", "wrong"),
     [
-        pytest.param(True, NOMINATED + 1, 0, id="the node is there"),
-        pytest.param(False, NOMINATED - 1, 0, id="it is gone for a moment"),
-        pytest.param(False, NOMINATED + 1, 1, id="it is gone for long"),
+        pytest.param(True, NOMINATED_SECONDS + 1, 0, id="the node is there"),
+        pytest.param(False, NOMINATED_SECONDS - 1, 0, id="it is gone for a moment"),
+        pytest.param(False, NOMINATED_SECONDS + 1, 1, id="it is gone for long"),
     ],
 )
 def test_no_pod_stays_nominated_for_a_node_that_is_gone(there: bool, after: float, wrong: int) -> None:

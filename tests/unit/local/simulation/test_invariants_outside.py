@@ -28,7 +28,7 @@ from karpenter_local.simulation.invariants.machines import (
     TemplateInvariant,
 )
 from karpenter_local.simulation.invariants.workloads import (
-    PATIENCE,
+    PATIENCE_SECONDS,
     LeaseInvariant,
     PlacementInvariant,
     WaitingInvariant,
@@ -374,7 +374,7 @@ def test_pods_do_not_wait_where_they_could_be_served() -> None:
         cluster.faulty_until = 0.0
         pod(cluster, "web", phase="Pending")
         judge.on_tick()
-        await asyncio.sleep(PATIENCE + 20)
+        await asyncio.sleep(PATIENCE_SECONDS + 20)
         judge.on_tick()
 
     (text,) = found(WaitingInvariant, scene)

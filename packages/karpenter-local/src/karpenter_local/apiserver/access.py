@@ -72,7 +72,6 @@ def allows(store: ObjectStore, user: UserInfo, question: AuthorizerAttributes) -
 
 
 def rules_of(store: ObjectStore, user: UserInfo, namespace: str) -> list[dict[str, Any]]:
-    """Return every rule that applies to `user` in a namespace."""
     if user.is_master:
         return [
             {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},

@@ -31,7 +31,6 @@ AUTHENTICATED = "authenticated-as"
 
 
 def user_of(request: Request) -> UserInfo:
-    """Return on whose behalf a request is made."""
     account = request.header(AUTHENTICATED)
     if account:
         return UserInfo(account, access.known_groups(account))
@@ -43,7 +42,6 @@ def user_of(request: Request) -> UserInfo:
 
 
 def authorize(backend: Backend, request: Request, call: RequestInfo | None) -> None:
-    """Refuse what the user may not do."""
     user = user_of(request)
     if user.is_master:
         return

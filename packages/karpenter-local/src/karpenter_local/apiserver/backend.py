@@ -108,11 +108,9 @@ class Backend:
         return None if entry is None else entry.object()
 
     def user(self, request: Request) -> UserInfo:
-        """Return on whose behalf a request is made."""
         return authorization.user_of(request)
 
     def strategy(self, resource: APIResource) -> Strategy:
-        """Return how objects of this kind are written."""
         if resource.custom:
             return CustomStrategy(self.version(resource))
         return strategies.BUILT_IN[resource.table]
@@ -129,7 +127,6 @@ class Backend:
         return self._versions.get(definition, ())
 
     def kept(self, resource: APIResource) -> APIResource:
-        """Return the version of the kind in which objects are stored."""
         if resource.stored:
             return resource
         if resource.custom:
@@ -178,11 +175,9 @@ class Backend:
         return incoming.normal(resource, value)
 
     def outgoing(self, resource: APIResource, value: Object) -> Object:
-        """Return a stored object in the version of `resource`."""
         return conversion.from_stored(resource, value)
 
     def table_view(self, call: RequestInfo) -> ResponseView:
-        """Return the view that shows objects as rows of a table."""
         resource = call.resource
         columns = self.version(resource).columns if resource.custom else tables.built_in(resource.table)
         return TableView(columns, self.clock.now, call.request.parameter("includeObject"))
@@ -192,12 +187,10 @@ class Backend:
         return self.version(resource).selectable if resource.custom else ()
 
     def created(self, resource: APIResource, entry: Entry) -> None:
-        """Do what follows from a new object."""
         self.strategy(resource).after_create(self, entry)
         self.changed(resource, entry)
 
     def changed(self, resource: APIResource, entry: Entry) -> None:
-        """Do what follows from a new or changed object."""
         if resource.table == DEFINITIONS:
             lifecycle.accept(self, entry)
         if self.quotas and resource.namespaced:

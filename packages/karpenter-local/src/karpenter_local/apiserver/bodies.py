@@ -23,7 +23,7 @@ YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 ACCEPTED = (JSON, YAML, PROTOBUF)
 
-_EXCERPT = 64
+_EXCERPT_LENGTH = 64
 # The words in which Go's decoder refuses a body; clients of tests compare them:
 # https://pkg.go.dev/encoding/json#UnmarshalTypeError
 _TYPE_META = (
@@ -75,7 +75,6 @@ def read(request: Request, kind: str) -> Body:
 
 
 def check_size(request: Request) -> None:
-    """Refuse what is larger than any object may be."""
     if len(request.body) > errors.MAX_BODY:
         raise errors.too_large()
 
@@ -108,7 +107,6 @@ def parse_yaml(raw: bytes) -> Body:
 
 
 def json_type(value: Any) -> str:
-    """Return what JSON calls the type of `value`."""
     match value:
         case None:
             return "null"
@@ -138,5 +136,5 @@ def _shown(raw: bytes) -> str:
     try:
         text = raw.decode()
     except UnicodeDecodeError:
-        return raw[:_EXCERPT].hex()
-    return text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]} ..."
+        return raw[:_EXCERPT_LENGTH].hex()
+    return text if len(text) <= _EXCERPT_LENGTH else f"{text[:_EXCERPT_LENGTH]} ..."

@@ -48,7 +48,6 @@ class APIStatusError(Exception):
         """What to answer instead of a ``Status``."""
 
     def status(self) -> dict[str, Any]:
-        """Return the ``Status`` object."""
         meta: dict[str, Any] = {"continue": self.continues} if self.continues else {}
         body: dict[str, Any] = {
             "kind": "Status",
@@ -65,7 +64,6 @@ class APIStatusError(Exception):
         return body
 
     def encode(self) -> bytes:
-        """Return the ``Status`` object as JSON."""
         return msgspec.json.encode(self.status())
 
 

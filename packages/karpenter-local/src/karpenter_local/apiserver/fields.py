@@ -59,7 +59,6 @@ _WHEN_ABSENT = {"spec.unschedulable": "false", "spec.hostNetwork": "false", "sta
 
 
 def known(table: str) -> tuple[str, ...]:
-    """Return the fields that may be asked for in a built-in table."""
     return _PATHS.get(table, ())
 
 

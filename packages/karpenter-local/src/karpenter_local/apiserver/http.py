@@ -35,16 +35,16 @@ HOST = "127.0.0.1"
 _KEPT_HEADERS = ("accept", "content-type", "user-agent", "impersonate-user")
 # kube-apiserver compresses responses from 128 KiB on:
 # https://kubernetes.io/docs/reference/using-api/api-concepts/
-_WORTH_PACKING = 128 * 1024
+_COMPRESS_FROM_BYTES = 128 * 1024
 """Bytes from which on a body is compressed for clients that can unpack it."""
 
-_STUCK_AFTER = 60.0
+_STUCK_WRITE_SECONDS = 60.0
 """Seconds for which a write may wait for a client that does not read."""
 
-_BETWEEN_WRITES = 0.02
+_SECONDS_BETWEEN_WRITES = 0.02
 """Seconds from one write of a stream to the next; the first after a pause is not delayed."""
 
-_MANY_EVENTS = 64
+_EVENTS_PER_WRITE = 64
 """Events that are worth a write of their own at once."""
 
 _SHUTDOWN_SECONDS = 0.5
@@ -103,7 +103,7 @@ class SecureServer:
         if isinstance(answer, Watch | FollowedLog):
             return await _stream(incoming, answer)
         outgoing = _answer(answer)
-        if len(answer.body) > _WORTH_PACKING and "gzip" in incoming.headers.get("accept-encoding", ""):
+        if len(answer.body) > _COMPRESS_FROM_BYTES and "gzip" in incoming.headers.get("accept-encoding", ""):
             outgoing.body = await asyncio.to_thread(gzip.compress, answer.body, 1, mtime=0)
             outgoing.headers["content-encoding"] = "gzip"
         return outgoing
@@ -158,11 +158,11 @@ async def _stream(incoming: web.BaseRequest, stream: Watch | FollowedLog) -> web
     try:
         async for batch in batches:
             began = loop.time()
-            async with asyncio.timeout(_STUCK_AFTER):
+            async with asyncio.timeout(_STUCK_WRITE_SECONDS):
                 await outgoing.write(b"\n".join((*batch, b"")))
             # What happens meanwhile is written together: a write costs both ends as much as several events.
-            if len(batch) < _MANY_EVENTS:
-                await asyncio.sleep(max(0.0, began + _BETWEEN_WRITES - loop.time()))
+            if len(batch) < _EVENTS_PER_WRITE:
+                await asyncio.sleep(max(0.0, began + _SECONDS_BETWEEN_WRITES - loop.time()))
         await outgoing.write_eof()
     except (ConnectionError, TimeoutError):
         outgoing.force_close()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.store import ObjectStore
 
 _HEAD = struct.Struct("<II")
-_LIMIT = 64 * 1024 * 1024
+_SNAPSHOT_AFTER_BYTES = 64 * 1024 * 1024
 """Bytes of log after which a snapshot is taken."""
 
 
@@ -58,7 +58,7 @@ _decode = msgspec.msgpack.Decoder(Record).decode
 class FileJournal:
     """Keeps one store in one directory. Only one process at a time may have it open."""
 
-    def __init__(self, directory: Path, *, limit: int = _LIMIT) -> None:
+    def __init__(self, directory: Path, *, limit: int = _SNAPSHOT_AFTER_BYTES) -> None:
         self._directory = directory
         self._limit = limit
         self._store: ObjectStore | None = None
@@ -81,29 +81,26 @@ class FileJournal:
             JournalError: a file is damaged other than at its end; the directory is free again.
         """
         try:
-            self._load(store)
+            floor = 0
+            snapshots = _files(self._directory, "snapshot")
+            if snapshots:
+                floor, path = snapshots[-1]
+                for record in _read(path, whole=True):
+                    store.restore(record.table, record.type, record.key, record.revision, record.raw)
+                store.revision = max(store.revision, floor)
+                store.compact(floor)
+            logs = _files(self._directory, "log")
+            for index, (_, path) in enumerate(logs):
+                for record in _read(path, whole=index + 1 < len(logs)):
+                    if record.revision > floor:
+                        store.restore(record.table, record.type, record.key, record.revision, record.raw)
+            self._store = store
+            self._durable = self._written = store.revision
+            self._begin_log(logs[-1][1] if logs else self._path("log", store.revision))
         except BaseException:
             self.abandon()
             raise
         store.journal = self
-
-    def _load(self, store: ObjectStore) -> None:
-        floor = 0
-        snapshots = _files(self._directory, "snapshot")
-        if snapshots:
-            floor, path = snapshots[-1]
-            for record in _read(path, whole=True):
-                store.restore(record.table, record.type, record.key, record.revision, record.raw)
-            store.revision = max(store.revision, floor)
-            store.compact(floor)
-        logs = _files(self._directory, "log")
-        for index, (_, path) in enumerate(logs):
-            for record in _read(path, whole=index + 1 < len(logs)):
-                if record.revision > floor:
-                    store.restore(record.table, record.type, record.key, record.revision, record.raw)
-        self._store = store
-        self._durable = self._written = store.revision
-        self._begin_log(logs[-1][1] if logs else self._path("log", store.revision))
 
     def record(self, table: str, change: WatchCacheEvent) -> None:
         """Take one write; it is on disk once `settled` has returned for its revision."""
@@ -153,23 +150,22 @@ class FileJournal:
             self._log_bytes += len(data)
             self._durable = target
         if self._log_bytes > self._limit and (self._snapshot is None or self._snapshot.done()):
-            self._rotate()
+            # Begin a new log, and write everything there is to a snapshot meanwhile.
+            assert self._store is not None
+            assert self._log is not None
+            self._log.close()
+            revision = self._store.revision
+            entries = [
+                (table.name, entry) for table in self._store.tables() for entry in table.entries.values()
+            ]
+            self._begin_log(self._path("log", revision))
+            self._snapshot = asyncio.create_task(asyncio.to_thread(self._write_snapshot, revision, entries))
 
     def _append(self, data: bytes) -> None:
         assert self._log is not None
         self._log.write(data)
         self._log.flush()
         os.fdatasync(self._log.fileno())
-
-    def _rotate(self) -> None:
-        """Begin a new log, and write everything there is to a snapshot meanwhile."""
-        assert self._store is not None
-        assert self._log is not None
-        self._log.close()
-        revision = self._store.revision
-        entries = [(table.name, entry) for table in self._store.tables() for entry in table.entries.values()]
-        self._begin_log(self._path("log", revision))
-        self._snapshot = asyncio.create_task(asyncio.to_thread(self._write_snapshot, revision, entries))
 
     def _write_snapshot(self, revision: int, entries: Iterable[tuple[str, Entry]]) -> None:
         path = self._path("snapshot", revision)

@@ -27,7 +27,7 @@ _DROPPED_WHEN_EMPTY = ("labels", "annotations", "ownerReferences", "finalizers",
 
 
 class Stamps(Protocol):
-    """What a server gives to a new object."""
+    """Source of the times, uids and names that a server gives to new objects."""
 
     def now(self) -> str:
         """Return the time as objects carry it, to the second."""

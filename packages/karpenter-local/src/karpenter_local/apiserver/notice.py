@@ -26,7 +26,7 @@ STOP_SECONDS = 15.0
 
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a running cluster says of itself."""
+    """Facts that a running cluster publishes about itself."""
 
     pid: int
     name: str = ""

@@ -49,7 +49,6 @@ def refuse(kind: str, *causes: tuple[str, str, str]) -> NoReturn:
 
 
 def is_dry_run(given: Sequence[str], kind: str) -> bool:
-    """Return whether ``dryRun`` values ask for a dry run."""
     if not given or list(given) == [""]:
         return False
     if any(value != "All" for value in given):

@@ -53,7 +53,7 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 
 
 _STRING = "tag:yaml.org,2002:str"
-_WIDTH = 1 << 20
+_YAML_WIDTH = 1 << 20
 _Dumper.add_representer(str, _text)
 
 
@@ -63,12 +63,11 @@ def as_yaml(response: Response) -> Response:
     headers = tuple(
         (key, "application/yaml" if key == "content-type" else value) for key, value in response.headers
     )
-    text = yaml.dump(msgspec.json.decode(response.body), Dumper=_Dumper, sort_keys=True, width=_WIDTH)
+    text = yaml.dump(msgspec.json.decode(response.body), Dumper=_Dumper, sort_keys=True, width=_YAML_WIDTH)
     return Response(status=response.status, headers=headers, body=text.encode())
 
 
 def list_raw(kind: str, api_version: str, meta: dict[str, Any], items: Iterable[bytes]) -> bytes:
-    """Return a list object around encoded items."""
     head = {"kind": kind, "apiVersion": api_version, "metadata": meta}
     opened = msgspec.json.encode(head)[:-1] + b',"items":['
     parts = list(items)

@@ -69,7 +69,6 @@ def total(spec: dict[str, Any], part: str) -> dict[str, Quantity]:
 
 
 def add(one: dict[str, Quantity], other: dict[str, Quantity]) -> dict[str, Quantity]:
-    """Return the sums of two lists of resources."""
     found = dict(one)
     for name, amount in other.items():
         found[name] = found[name] + amount if name in found else amount

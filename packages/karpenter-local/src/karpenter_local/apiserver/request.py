@@ -32,7 +32,6 @@ class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
     request: Request
 
     def flag(self, name: str) -> bool:
-        """Return whether a boolean query parameter is set."""
         return self.request.parameter(name).lower() in {"true", "1", "t"}
 
     @property

@@ -70,7 +70,6 @@ class APIResource(msgspec.Struct, frozen=True, kw_only=True):
         return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
 
     def subresource(self, name: str) -> Subresource | None:
-        """Return the subresource called `name`."""
         return next((sub for sub in self.subresources if sub.name == name), None)
 
     @property
@@ -279,11 +278,9 @@ class Registry:
         self._resources.pop((resource.group, resource.version, resource.plural), None)
 
     def find(self, group: str, version: str, plural: str) -> APIResource | None:
-        """Return what is served under that name."""
         return self._resources.get((group, version, plural))
 
     def stored(self, group: str, plural: str) -> APIResource | None:
-        """Return the version of a kind in which objects are kept."""
         for resource in self._resources.values():
             if resource.group == group and resource.plural == plural and resource.stored:
                 return resource

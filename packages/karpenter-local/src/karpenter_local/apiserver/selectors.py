@@ -35,7 +35,6 @@ class SelectorRequirement(msgspec.Struct, frozen=True):
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Return whether `labels` meet it."""
         value = labels.get(self.key)
         match self.operator:
             case "in":
@@ -47,14 +46,11 @@ class SelectorRequirement(msgspec.Struct, frozen=True):
             case "absent":
                 return value is None
             case _:
-                return self._compares(value)
-
-    def _compares(self, value: str | None) -> bool:
-        try:
-            number, limit = int(value or ""), int(next(iter(self.values)))
-        except ValueError:
-            return False
-        return number > limit if self.operator == ">" else number < limit
+                try:
+                    number, limit = int(value or ""), int(next(iter(self.values)))
+                except ValueError:
+                    return False
+                return number > limit if self.operator == ">" else number < limit
 
 
 class ListSelector(msgspec.Struct, frozen=True):
@@ -67,7 +63,6 @@ class ListSelector(msgspec.Struct, frozen=True):
         return bool(self.labels or self.fields)
 
     def matches(self, entry: Entry) -> bool:
-        """Return whether `entry` meets every condition."""
         for requirement in self.labels:
             if not requirement.matches(entry.labels):
                 return False
@@ -105,7 +100,7 @@ def parse_fields(
 ) -> tuple[SelectorRequirement, ...]:
     """Return the conditions of a field selector; a field outside `known` is refused."""
     found = []
-    for term in _split_fields(text):
+    for term in [term for term in re.split(r"(?<!\\),", text) if term]:
         match = re.search(r"(?<!\\)(!=|==|=)", term)
         if match is None:
             raise errors.bad_request(f"invalid selector: '{term}'; can't understand '{term}'")
@@ -133,10 +128,6 @@ def from_object(selector: Mapping[str, Any] | None) -> tuple[SelectorRequirement
         values = frozenset(item.get("values") or ())
         found.append(SelectorRequirement(item["key"], operators.get(item["operator"], "exists"), values))
     return tuple(found)
-
-
-def _split_fields(text: str) -> list[str]:
-    return [term for term in re.split(r"(?<!\\),", text) if term]
 
 
 def _requirements(text: str) -> list[SelectorRequirement]:

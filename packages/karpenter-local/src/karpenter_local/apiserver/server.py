@@ -64,7 +64,6 @@ class Server:
         bootstrap.fill(self.backend)
 
     async def handle(self, request: Request) -> Response | Streaming:
-        """Answer `request`."""
         answer = await self.answer(request)
         if isinstance(answer, Watch):
             return Streaming(lines=answer.lines(), headers=(("content-type", answer.content_type),))

@@ -52,7 +52,6 @@ class StoreTable:
         self.history = WatchCache(compacted)
 
     def entry(self, key: str, revision: int, value: Object) -> Entry:
-        """Return `value` as it will be stored."""
         labels = value["metadata"].get("labels") or {}
         return Entry(key, revision, encode(value), labels, self.fields)
 
@@ -127,7 +126,6 @@ class ObjectStore:
                 table.entries[key] = Entry(key, entry.revision, encode(value), entry.labels, entry.fields)
 
     def get(self, table: str, key: str) -> Entry | None:
-        """Return the entry under `key`."""
         found = self._tables.get(table)
         return None if found is None else found.entries.get(key)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Strategy:
-    """What is special about writing one kind. This one: nothing but its defaults."""
+    """Rules for writing one kind. This one: nothing but its defaults."""
 
     unconditional_update = True
     """An update need not say which revision it saw."""
@@ -45,7 +45,6 @@ class Strategy:
         self._judge = judge
 
     def default(self, value: Object) -> None:
-        """Fill in what the API fills in."""
         if self._fill is not None:
             self._fill(value)
 
@@ -67,7 +66,10 @@ class Strategy:
     def prepare_update(self, resource: APIResource, value: Object, old: Object) -> None:
         """Bring a changed object into shape: by default, status stays as it was."""
         if resource.has_status:
-            _keep(value, old, "status")
+            if "status" in old:
+                value["status"] = old["status"]
+            else:
+                value.pop("status", None)
         if resource.generation and self.desired_state(value) != self.desired_state(old):
             value["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
@@ -85,14 +87,12 @@ class Strategy:
             value["status"] = status
         value["metadata"] = {**old["metadata"], "managedFields": given.get("managedFields", [])}
         for key in ("labels", "annotations", "finalizers", "ownerReferences"):
-            self._status_metadata(key, value["metadata"], given)
-
-    def _status_metadata(self, key: str, target: dict[str, object], given: dict[str, object]) -> None:
-        """Take over what a status write may change in metadata."""
-        if key in given:
-            target[key] = given[key]
-        else:
-            target.pop(key, None)
+            # Take over what a status write may change in metadata.
+            target = value["metadata"]
+            if key in given:
+                target[key] = given[key]
+            else:
+                target.pop(key, None)
 
     def desired_state(self, value: Object) -> Object:
         """Return the part of the object that generations count."""
@@ -103,11 +103,9 @@ class Strategy:
         return () if self._judge is None else list(self._judge(value, old))
 
     def validate_create(self, resource: APIResource, value: Object) -> Sequence[FieldError]:
-        """Return what is wrong with a new object, beginning with its metadata."""
         return [*meta.create(resource, value), *self.validate(value, None)]
 
     def validate_status(self, value: Object, old: Object) -> Sequence[FieldError]:
-        """Return what is wrong with a status write."""
         _ = value, old
         return ()
 
@@ -129,10 +127,3 @@ def reset_status(resource: APIResource, value: Object) -> None:
     definition = built_in_types().of_kind(resource.group, resource.version, resource.kind)
     if definition is not None and definition.fields["status"].empty == "k":
         value["status"] = zero(definition.fields["status"].type.definition)
-
-
-def _keep(value: Object, old: Object, key: str) -> None:
-    if key in old:
-        value[key] = old[key]
-    else:
-        value.pop(key, None)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#service-account-issuer-discovery
 ISSUER: Final = "https://kubernetes.default.svc"
 DEFAULT_SECONDS: Final = 3600
-SHORTEST: Final = 600
+SHORTEST_SECONDS: Final = 600
 """Seconds that a token is good for at least, if it is to be had at all."""
 
 
@@ -53,7 +53,10 @@ class ServiceAccountTokens:
             "nbf": begins,
             "sub": f"system:serviceaccount:{meta['namespace']}:{meta['name']}",
         }
-        signed = b".".join(_pack(part) for part in ({"alg": "HS256", "typ": "JWT"}, payload))
+        signed = b".".join(
+            _encode(json.dumps(part, separators=(",", ":")).encode())
+            for part in ({"alg": "HS256", "typ": "JWT"}, payload)
+        )
         return b".".join((signed, self._sign(signed))).decode()
 
     def user(self, token: str, *, now: datetime, audiences: tuple[str, ...] = (ISSUER,)) -> UserInfo | None:
@@ -61,7 +64,8 @@ class ServiceAccountTokens:
         signed, _, signature = token.encode().rpartition(b".")
         if not hmac.compare_digest(signature, self._sign(signed)):
             return None
-        payload = _unpack(signed.partition(b".")[2])
+        part = signed.partition(b".")[2]
+        payload: dict[str, Any] = json.loads(base64.urlsafe_b64decode(part + b"=" * (-len(part) % 4)))
         about = payload["kubernetes.io"]
         place = f"{about['namespace']}/{about['serviceaccount']['name']}"
         account = self._store.get("serviceaccounts", place)
@@ -77,12 +81,3 @@ class ServiceAccountTokens:
 
 def _encode(raw: bytes) -> bytes:
     return base64.urlsafe_b64encode(raw).rstrip(b"=")
-
-
-def _pack(value: dict[str, Any]) -> bytes:
-    return _encode(json.dumps(value, separators=(",", ":")).encode())
-
-
-def _unpack(part: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(base64.urlsafe_b64decode(part + b"=" * (-len(part) % 4)))
-    return found

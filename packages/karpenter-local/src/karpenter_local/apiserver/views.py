@@ -28,9 +28,7 @@ class ResponseView(Protocol):
         """Return a list with `meta` as its metadata."""
         ...
 
-    def line(self, type_: str, entry: Entry) -> bytes:
-        """Return a watch event about `entry`."""
-        ...
+    def line(self, type_: str, entry: Entry) -> bytes: ...
 
     def change(self, change: WatchCacheEvent) -> bytes:
         """Return a watch event for a change that the whole stream sees as it happened."""
@@ -42,7 +40,6 @@ class ResponseView(Protocol):
 
 
 def event(type_: str, raw: bytes) -> bytes:
-    """Return a watch event around encoded JSON."""
     return b"".join((b'{"type":"', type_.encode(), b'","object":', raw, b"}"))
 
 
@@ -68,7 +65,6 @@ class Stored:
         return list_raw(resource.list_kind, resource.api_version, meta, items)
 
     def line(self, type_: str, entry: Entry) -> bytes:
-        """Return a watch event about `entry`."""
         return event(type_, entry.raw)
 
     def change(self, change: WatchCacheEvent) -> bytes:
@@ -95,7 +91,6 @@ class Converted:
         return list_raw(self._list_kind, self._api_version, meta, items)
 
     def line(self, type_: str, entry: Entry) -> bytes:
-        """Return a watch event about `entry`."""
         return event(type_, self.one(entry))
 
     def change(self, change: WatchCacheEvent) -> bytes:
@@ -110,5 +105,4 @@ class Converted:
 
 
 def metadata_only(value: Object) -> Object:
-    """Return the object as a ``PartialObjectMetadata``."""
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": value["metadata"]}

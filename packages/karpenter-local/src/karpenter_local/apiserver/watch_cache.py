@@ -67,7 +67,13 @@ class WatchCache:
         self._revisions.append(change.entry.revision)
         self._bytes += len(change.entry.raw)
         if len(self._changes) > 2 * self._max_events or self._bytes > 2 * self._max_bytes:
-            self._shrink()
+            count = max(len(self._changes) - self._max_events, 0)
+            spare = self._bytes - sum(len(change.entry.raw) for change in self._changes[:count])
+            while spare > self._max_bytes and count < len(self._changes) - 1:
+                spare -= len(self._changes[count].entry.raw)
+                count += 1
+            self.compacted = max(self.compacted, self._revisions[count - 1])
+            self._drop(count)
         self.notify()
 
     def notify(self) -> None:
@@ -125,15 +131,6 @@ class WatchCache:
         del self._revisions[start:]
         self._bytes -= sum(len(change.entry.raw) for change in gone)
         return gone[::-1]
-
-    def _shrink(self) -> None:
-        count = max(len(self._changes) - self._max_events, 0)
-        spare = self._bytes - sum(len(change.entry.raw) for change in self._changes[:count])
-        while spare > self._max_bytes and count < len(self._changes) - 1:
-            spare -= len(self._changes[count].entry.raw)
-            count += 1
-        self.compacted = max(self.compacted, self._revisions[count - 1])
-        self._drop(count)
 
     def _drop(self, count: int) -> None:
         self._bytes -= sum(len(change.entry.raw) for change in self._changes[:count])

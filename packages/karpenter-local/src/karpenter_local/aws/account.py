@@ -32,7 +32,7 @@ CLUSTER_ZONES: Final = 3
 ADMINISTRATOR: Final = "admin"
 """The user of IAM that the keys of an account belong to."""
 
-REMEMBERED: Final = 50_000
+MAX_REMEMBERED_CALLS: Final = 50_000
 """Requests that are remembered: all of a test, and the last of an AWS that runs for days."""
 
 
@@ -68,7 +68,6 @@ class OfferingPattern(msgspec.Struct, frozen=True, kw_only=True):
     zone: str = ""
 
     def holds(self, capacity_type: str, instance_type: str, zone: str) -> bool:
-        """Say whether an offering is one of these."""
         return (
             self.capacity_type in {"", capacity_type}
             and self.instance_type in {"", instance_type}
@@ -149,7 +148,7 @@ class Account:
         self.ailments: dict[str, InstanceImpairment] = {}
         """What is wrong with instances, by their ids."""
 
-        self._calls: deque[RecordedCall] = deque(maxlen=REMEMBERED)
+        self._calls: deque[RecordedCall] = deque(maxlen=MAX_REMEMBERED_CALLS)
         self._empty: dict[OfferingPattern, CapacityError] = {}
         self._limits: dict[OfferingPattern, int] = {}
         self._listeners: list[Callable[[AccountEvent], None]] = []
@@ -230,17 +229,14 @@ class Account:
                     return
 
     def calls(self, operation: str = "") -> list[RecordedCall]:
-        """Return the requests that were made, of one operation or of all."""
         with self._lock:
             return [each for each in self._calls if operation in {"", each.operation}]
 
     def forget_calls(self) -> None:
-        """Forget the requests that were made so far."""
         with self._lock:
             self._calls.clear()
 
     def sells(self, instance_type: str) -> bool:
-        """Say whether an instance type exists here."""
         return self.types is None or instance_type in self.types
 
 

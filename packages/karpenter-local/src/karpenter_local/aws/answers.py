@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-_PAGE: Final = 1000
-_OLDEST: Final = 23
+_PAGE_SIZE: Final = 1000
+_OLDEST_MINOR: Final = 23
 _NEWEST: Final = int(KUBERNETES.partition(".")[2])
 
 
@@ -51,7 +51,7 @@ def _account(response: Any) -> Account:
 
 def _page(response: Any, name: str, found: list[Any]) -> ActionResult:
     """Return the part of a list that a request asks for, and where the next one begins."""
-    size = response._get_int_param("MaxResults", 0) or _PAGE  # noqa: SLF001  how the library is extended
+    size = response._get_int_param("MaxResults", 0) or _PAGE_SIZE  # noqa: SLF001  how the library is extended
     start = int(response._get_param("NextToken") or 0)  # noqa: SLF001  as above
     answer: dict[str, Any] = {name: found[start : start + size]}
     if start + size < len(found):
@@ -100,7 +100,7 @@ def _describe_spot_price_history(self: Any) -> ActionResult:
     now = account.now()
     wanted = _spot_filters(self)
     ended = self._get_param("EndTime")
-    if ended is not None and ended.replace(tzinfo=UTC) < now - _MOMENT:
+    if ended is not None and ended.replace(tzinfo=UTC) < now - _SHOWN_AFTER_END:
         return ActionResult({"SpotPriceHistory": []})
     prices = [
         (
@@ -144,7 +144,7 @@ def _spot_filters(self: Any) -> dict[str, set[str]]:
     return {key: values for key, values in found.items() if values}
 
 
-_MOMENT: Final = timedelta(minutes=1)
+_SHOWN_AFTER_END: Final = timedelta(minutes=1)
 _SPOT_FILTERS: Final = {
     "availability-zone": "AvailabilityZone",
     "instance-type": "InstanceType",
@@ -273,7 +273,7 @@ _VERSIONED: Final = re.compile(r"(?:^|[-/])(1\.\d{2})(?=[-/]|$)")
 def _publish_for(account: Account, text: str) -> None:
     """Let AWS have published images for the version of Kubernetes that a name is for."""
     found = _VERSIONED.search(text)
-    if found is not None and account.publish is not None and _OLDEST <= int(found[1][2:]) <= _NEWEST:
+    if found is not None and account.publish is not None and _OLDEST_MINOR <= int(found[1][2:]) <= _NEWEST:
         account.publish(found[1])
 
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
-NOTICE: float = 120.0
+NOTICE_SECONDS: float = 120.0
 """Seconds between the warning and the end of a spot instance, as on AWS."""
 
 
@@ -58,7 +58,7 @@ class Interrupt(_AwsCommand, frozen=True, kw_only=True, tag="interrupt"):
     """Warn that a spot instance will be taken away, and take it away after the notice."""
 
     instance: str
-    notice: float = NOTICE
+    notice: float = NOTICE_SECONDS
 
 
 class Rebalance(_AwsCommand, frozen=True, kw_only=True, tag="rebalance"):

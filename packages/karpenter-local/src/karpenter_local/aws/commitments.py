@@ -33,13 +33,13 @@ RESERVED: Final = (
 )
 """Reserved Instances of every account; the zonal ones are in the first zone of its region."""
 
-HOURLY: Final = 0.25
+HOURLY_COMMITMENT: Final = 0.25
 """What the Savings Plan commits to, in dollars per hour."""
 
-RATE: Final = 0.72
+SAVINGS_PLAN_RATE: Final = 0.72
 """What it pays for an instance, as a share of the on-demand price."""
 
-_PAGE: Final = 1000
+_PAGE_SIZE: Final = 1000
 _FILTERS: Final = {
     "availability-zone": "AvailabilityZone",
     "instance-type": "InstanceType",
@@ -71,7 +71,7 @@ def _reserved_instances(account: Account) -> Iterator[dict[str, Any]]:
     start, end = _term(account)
     for number, held in enumerate(RESERVED):
         zone = {"AvailabilityZone": zones_of(account.region)[0]} if held["Scope"] == _ZONAL else {}
-        hourly = RATE * account.on_demand.get(str(held["InstanceType"]), 0.0)
+        hourly = SAVINGS_PLAN_RATE * account.on_demand.get(str(held["InstanceType"]), 0.0)
         yield {
             "ReservedInstancesId": _ident(account, f"reserved/{number}"),
             "ProductDescription": _LINUX,
@@ -109,7 +109,7 @@ def _describe_savings_plan_rates(account: Account, said: Mapping[str, Any]) -> d
     wanted = {each["name"]: each["values"] for each in said.get("filters") or ()}
     rates = [_rate(account, name) for name in sorted(account.on_demand)]
     found = [each for each in rates if _is_wanted(each, wanted)]
-    start, size = int(said.get("nextToken") or 0), int(said.get("maxResults") or _PAGE)
+    start, size = int(said.get("nextToken") or 0), int(said.get("maxResults") or _PAGE_SIZE)
     page = {"savingsPlanId": ident, "searchResults": found[start : start + size]}
     return page | ({"nextToken": str(start + size)} if start + size < len(found) else {})
 
@@ -136,9 +136,9 @@ def _plan(account: Account) -> dict[str, Any]:
         "paymentOption": "No Upfront",
         "productTypes": ["EC2", "Fargate", "Lambda"],
         "currency": "USD",
-        "commitment": f"{HOURLY}",
+        "commitment": f"{HOURLY_COMMITMENT}",
         "upfrontPaymentAmount": "0.0",
-        "recurringPaymentAmount": f"{HOURLY}",
+        "recurringPaymentAmount": f"{HOURLY_COMMITMENT}",
         "termDurationInSeconds": int((end - start).total_seconds()),
         "tags": {},
     }
@@ -153,7 +153,7 @@ def _rate(account: Account, name: str) -> dict[str, Any]:
         "tenancy": "shared",
     }
     return {
-        "rate": f"{RATE * account.on_demand[name]:.10f}",
+        "rate": f"{SAVINGS_PLAN_RATE * account.on_demand[name]:.10f}",
         "currency": "USD",
         "unit": "Hrs",
         "productType": "EC2",

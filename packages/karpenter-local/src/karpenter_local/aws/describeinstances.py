@@ -47,7 +47,8 @@ def describe_instances(self: Any, plain: Callable[[Any], ActionResult]) -> Actio
         kept.instances = [
             each
             for each in reservation.instances
-            if each.id not in unseen and all(keys & _keys(each) for keys in wanted)
+            if each.id not in unseen
+            and all(keys & {tag["key"] for tag in each.get_tags()} for keys in wanted)
         ]
         if kept.instances:
             shown.append(kept)
@@ -65,7 +66,15 @@ def describe_instance_status(self: Any) -> ActionResult:
     ]
     for name in filters:
         _field(_WELL, name)  # what EC2 does not know is refused, whether or not anything runs
-    return ActionResult({"InstanceStatuses": [each for each in statuses if _matches(each, filters)]})
+    return ActionResult(
+        {
+            "InstanceStatuses": [
+                each
+                for each in statuses
+                if all(_field(each, name) & set(values) for name, values in filters.items())
+            ]
+        }
+    )
 
 
 def check_instances(self: Any) -> None:
@@ -89,10 +98,6 @@ def _unseen(account: Account, backend: Any) -> set[str]:
         return set()
     horizon = account.now() - timedelta(seconds=account.lag)
     return {each.id for each in backend.all_instances() if each.launch_time.replace(tzinfo=UTC) > horizon}
-
-
-def _keys(instance: Any) -> set[str]:
-    return {tag["key"] for tag in instance.get_tags()}
 
 
 def _status(instance: Any, ailment: InstanceImpairment | None) -> dict[str, Any]:
@@ -136,7 +141,3 @@ def _field(status: dict[str, Any], name: str) -> set[str]:
             return {each[field.capitalize()] for each in status["Events"]}
         case _:
             raise EC2ClientError("InvalidParameterValue", f"The filter '{name}' is invalid")
-
-
-def _matches(status: dict[str, Any], filters: dict[str, list[str]]) -> bool:
-    return all(_field(status, name) & set(values) for name, values in filters.items())

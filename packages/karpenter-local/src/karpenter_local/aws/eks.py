@@ -89,12 +89,11 @@ class AccessEntry(msgspec.Struct, kw_only=True):
 
 
 class EksClusterState(msgspec.Struct):
-    """What is known of one cluster beside moto."""
+    """State of one cluster that moto does not hold."""
 
     entries: dict[str, AccessEntry] = {}
     add_ons: dict[str, dict[str, Any]] = {}
     associations: dict[str, dict[str, Any]] = {}
-    """Pod identity associations by their ids."""
 
 
 def cluster_of(account: Account, name: str) -> EksClusterState:

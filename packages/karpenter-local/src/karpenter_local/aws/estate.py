@@ -51,7 +51,7 @@ _TRUST: Final = {
 
 class ClusterResources:
     """
-    What an account has for one cluster.
+    Resources of an account for one cluster.
 
     A bare one is as it is before anything was installed: a network with public and private subnets and a
     cluster, but no roles, no queue and no rules. Whether subnets and security groups carry the discovery tag
@@ -121,7 +121,15 @@ class ClusterResources:
             gateway = self._ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
             self._ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
             for number, zone in enumerate(self.zones):
-                self._add_public_subnet(vpc, zone, f"10.0.{96 + number * 32}.0/19")
+                made = self._ec2.create_subnet(
+                    VpcId=vpc, AvailabilityZone=zone, CidrBlock=f"10.0.{96 + number * 32}.0/19"
+                )
+                subnet = str(made["Subnet"]["SubnetId"])
+                self._ec2.modify_subnet_attribute(SubnetId=subnet, MapPublicIpOnLaunch={"Value": True})
+                self._name(
+                    subnet, f"eksctl-{self.cluster}-cluster/SubnetPublic{zone.replace('-', '').upper()}"
+                )
+                self.public_subnets.append(subnet)
         self.groups = [self._group(vpc, "nodes"), self._group(vpc, "pods")]
         backend: Any = ec2_backends[self.account.number][self.account.region]
         backend.tags[self.groups[0]][CLUSTER_GROUP] = self.cluster
@@ -210,13 +218,6 @@ class ClusterResources:
         self._tag(subnet, Name=name, **{"kubernetes.io/role/internal-elb": "1"})
         self.subnets.append(subnet)
         return subnet
-
-    def _add_public_subnet(self, vpc: str, zone: str, block: str) -> None:
-        made = self._ec2.create_subnet(VpcId=vpc, AvailabilityZone=zone, CidrBlock=block)
-        subnet = str(made["Subnet"]["SubnetId"])
-        self._ec2.modify_subnet_attribute(SubnetId=subnet, MapPublicIpOnLaunch={"Value": True})
-        self._name(subnet, f"eksctl-{self.cluster}-cluster/SubnetPublic{zone.replace('-', '').upper()}")
-        self.public_subnets.append(subnet)
 
     def release_images(self) -> dict[str, str]:
         """Publish the next release of images; return their ids by parameter."""

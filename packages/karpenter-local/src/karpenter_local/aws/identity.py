@@ -25,7 +25,7 @@ KEYS: Final = re.compile(r"(?P<key>(?:AKIA|ASIA)(?P<number>\d{12})\w*)")
 
 ASSUMING: Final = frozenset({"AssumeRole", "AssumeRoleWithWebIdentity"})
 _ROLE: Final = re.compile(r"arn:[^:]+:iam::(?P<number>\d{12}):role/(?P<name>.+)")
-_LASTS: Final = timedelta(hours=1)
+_SESSION_DURATION: Final = timedelta(hours=1)
 
 
 class AwsCaller(msgspec.Struct, frozen=True):
@@ -92,6 +92,6 @@ def _assume(account: Account, said: Mapping[str, str]) -> dict[str, Any]:
             "AccessKeyId": key,
             "SecretAccessKey": "not a secret",
             "SessionToken": "for a while",
-            "Expiration": account.now() + _LASTS,
+            "Expiration": account.now() + _SESSION_DURATION,
         },
     }

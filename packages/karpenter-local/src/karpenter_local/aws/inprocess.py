@@ -78,7 +78,6 @@ class AwsInProcess:
         return made
 
     def attach(self, session: Session) -> None:
-        """Let clients of a session ask here."""
         answer: Any = InProcessWire(self._front, self.endpoint).answer
         session.register("before-send", answer)
         session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_PARSE_TIME)
@@ -103,7 +102,6 @@ class InProcessWire:
         self._endpoint = endpoint
 
     def answer(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
-        """Answer what the SDK was about to send."""
         parts = urlsplit(request.url)
         environ = create_environ(
             path=parts.path or "/",

@@ -24,7 +24,6 @@ _CODES: Final = {PENDING: 0, RUNNING: 16, SHUTTING_DOWN: 32, TERMINATED: 48}
 
 
 def switch_on(account: Account, instance: Any) -> None:
-    """Let an instance that was just made begin."""
     instance.launch_time = account.now().replace(tzinfo=None)
     if account.operated:
         become(instance, PENDING)
@@ -41,7 +40,6 @@ def become(instance: Any, state: str) -> None:
 
 
 def is_leaving(instance: Any) -> bool:
-    """Say whether the end of an instance has begun."""
     return instance.state in {SHUTTING_DOWN, TERMINATED}
 
 

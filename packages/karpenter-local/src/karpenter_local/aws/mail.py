@@ -18,8 +18,8 @@ from karpenter_local.aws.events import MessageSent
 EC2: Final = "aws.ec2"
 HEALTH: Final = "aws.health"
 
-_TWICE: Final = 0.5
-_LATE: Final = (0, 0, 1, 5, 30)
+_TWICE_SHARE: Final = 0.5
+_DELAY_SECONDS: Final = (0, 0, 1, 5, 30)
 """Seconds by which mail is late where the post is bad, so that it comes in another order."""
 
 
@@ -36,7 +36,6 @@ def announce_rebalance(account: Account, instance: str) -> None:
 
 
 def announce_state(account: Account, instance: str, state: str) -> None:
-    """Tell which state an instance has reached."""
     detail = {"instance-id": instance, "state": state}
     announce(account, EC2, "EC2 Instance State-change Notification", detail, _arn(account, instance))
 
@@ -55,7 +54,6 @@ def announce_maintenance(account: Account, instance: str) -> None:
 
 
 def announce(account: Account, source: str, kind: str, detail: dict[str, Any], resource: str) -> None:
-    """Offer an event to the rules of the account."""
     publish(
         account,
         {
@@ -87,7 +85,7 @@ def deliver(account: Account, queue: str, body: str) -> None:
 
 def _deliver(account: Account, queue: str, body: str) -> None:
     first = _send(account, queue, body)
-    if account.post is not None and account.post.random() < _TWICE:
+    if account.post is not None and account.post.random() < _TWICE_SHARE:
         _send(account, queue, body).id = first.id  # SQS may hand out the same message twice
 
 
@@ -96,12 +94,11 @@ def _send(account: Account, queue: str, body: str) -> Any:
     sent.__class__ = _Timed
     sent.number = account.number
     if account.post is not None:
-        sent.change_visibility(account.post.choice(_LATE))
+        sent.change_visibility(account.post.choice(_DELAY_SECONDS))
     return sent
 
 
 def has_mail(account: Account) -> bool:
-    """Say whether a queue of the account has anything that could be received."""
     queues = tuple(sqs_backends[account.number][account.region].queues.values())
     return any(queue.messages for queue in queues)
 

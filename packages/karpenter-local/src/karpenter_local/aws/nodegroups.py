@@ -104,7 +104,9 @@ def _prepare(account: Account, cluster: Any, group: Any) -> None:
         entries = cluster_of(account, cluster.name).entries
         if group.node_role not in entries:
             let_nodes_in(account, cluster.name, group.node_role)
-    image = _image(account, cluster.version, group.instance_types[0])
+    arch = architectures().get(group.instance_types[0], "x86_64")
+    images = f"/aws/service/eks/optimized-ami/{cluster.version}/amazon-linux-2023/{arch}"
+    image = account.parameters[f"{images}/standard/recommended/image_id"]
     data = {
         "ImageId": image,
         "UserData": base64.b64encode(_user_data(cluster, group, image).encode()).decode(),
@@ -113,12 +115,6 @@ def _prepare(account: Account, cluster: Any, group: Any) -> None:
         "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 2},
     }
     ec2_backends[account.number][account.region].create_launch_template(profile, "", data, {})
-
-
-def _image(account: Account, version: str, instance_type: str) -> str:
-    arch = architectures().get(instance_type, "x86_64")
-    path = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{arch}/standard/recommended/image_id"
-    return account.parameters[path]
 
 
 def _user_data(cluster: Any, group: Any, image: str) -> str:
@@ -196,16 +192,12 @@ def _delete_nodegroup(self: Any, cluster_name: str, nodegroup_name: str) -> Any:
     if account is not None:
         for each in _members(account, cluster_name, nodegroup_name):
             each.terminate()
-        _dismantle(account, group)
+        name = f"eks-{group.uuid}"
+        iam: Any = iam_backends[account.number]["aws"]
+        iam.remove_role_from_instance_profile(name, group.node_role.rpartition("/")[2])
+        iam.delete_instance_profile(name)
+        ec2_backends[account.number][account.region].delete_launch_template(name, None)
     return group
-
-
-def _dismantle(account: Account, group: Any) -> None:
-    name = f"eks-{group.uuid}"
-    iam: Any = iam_backends[account.number]["aws"]
-    iam.remove_role_from_instance_profile(name, group.node_role.rpartition("/")[2])
-    iam.delete_instance_profile(name)
-    ec2_backends[account.number][account.region].delete_launch_template(name, None)
 
 
 def _update_nodegroup_config(

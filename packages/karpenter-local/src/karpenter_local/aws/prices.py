@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from karpenter_local.aws.account import Account
 
 SERVICE: Final = "AmazonEC2"
-_PAGE: Final = 100
+_PAGE_SIZE: Final = 100
 _FIXED: Final = {
     "servicecode": SERVICE,
     "serviceCode": SERVICE,
@@ -40,7 +40,7 @@ def get_products(account: Account, asked: Mapping[str, Any]) -> dict[str, Any]:
     names = [
         name for name in sorted(products) if filters.items() <= _attributes(name, account.region).items()
     ]
-    start, size = int(asked.get("NextToken") or 0), int(asked.get("MaxResults") or _PAGE)
+    start, size = int(asked.get("NextToken") or 0), int(asked.get("MaxResults") or _PAGE_SIZE)
     page = {
         "FormatVersion": "aws_v1",
         "PriceList": [

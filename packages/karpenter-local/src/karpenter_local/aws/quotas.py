@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from karpenter_local.aws.account import Account
 
-PLENTY: Final = 10_000
+DEFAULT_QUOTA_VCPUS: Final = 10_000
 """vCPUs of a quota that nothing was said of."""
 
 _SERVICE: Final = "ec2"
@@ -84,7 +84,7 @@ def _described(account: Account, quota: VcpuQuota) -> dict[str, Any]:
         "QuotaArn": f"arn:aws:servicequotas:{account.region}:{account.number}:{_SERVICE}/{quota.code}",
         "QuotaCode": quota.code,
         "QuotaName": name,
-        "Value": float(_stated(account).get(quota.code, PLENTY)),
+        "Value": float(_stated(account).get(quota.code, DEFAULT_QUOTA_VCPUS)),
         "Unit": "None",
         "Adjustable": True,
         "GlobalQuota": False,

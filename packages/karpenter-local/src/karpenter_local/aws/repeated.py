@@ -74,7 +74,7 @@ def _tags(self: Any) -> list[dict[str, str]]:
     ]
 
 
-_HELD: Final = "_shown_as"
+_SHOWN_ATTRIBUTE: Final = "_shown_as"
 """Where an instance keeps how it was shown last, and what it was like then."""
 
 
@@ -85,11 +85,11 @@ def _instance(plain: Callable[..., None]) -> Callable[..., None]:
         if type(value) is not Instance or shape.name != "Instance" or not key:
             plain(self, serialized, value, shape, key)
             return
-        mark, held = (tuple(self.path), *_mark(value)), value.__dict__.get(_HELD)
+        mark, held = (tuple(self.path), *_mark(value)), value.__dict__.get(_SHOWN_ATTRIBUTE)
         if held is None or held[0] != mark:
             shown: dict[str, Any] = {}
             plain(self, shown, value, shape, key)
-            held = value.__dict__[_HELD] = (mark, shown)
+            held = value.__dict__[_SHOWN_ATTRIBUTE] = (mark, shown)
         serialized.update(held[1])
 
     return show
@@ -100,7 +100,7 @@ def _mark(instance: Any) -> tuple[Any, ...]:
     held = instance.__dict__
     state = instance._state  # noqa: SLF001  the one that changes most
     return (
-        tuple([value for key, value in held.items() if key != _HELD]),
+        tuple([value for key, value in held.items() if key != _SHOWN_ATTRIBUTE]),
         (state.name, state.code),
         tuple(instance.ec2_backend.tags.get(instance.id, {}).items()),
         tuple(vars(instance.metadata_options).values()),

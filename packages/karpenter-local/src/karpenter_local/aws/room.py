@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-RETRY = 1.0
-UNAUTHORIZED_RETRY = 10.0
-_LOOK = 0.1
+RETRY_SECONDS = 1.0
+UNAUTHORIZED_RETRY_SECONDS = 10.0
+_POLL_SECONDS = 0.1
 _CONFIG_MAPS = untyped("v1", "configmaps", kind="ConfigMap", namespaced=True)
 _SCHEME = "aws:///"
 
@@ -70,7 +70,7 @@ class ClusterEndpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InstanceTimings(msgspec.Struct, frozen=True, kw_only=True):
-    """How long things take, in seconds."""
+    """Durations of the steps of an instance, in seconds."""
 
     pending: float = 2.0
     """From the launch until the instance runs."""
@@ -124,7 +124,13 @@ class InstanceOperator:
         self.account.operated = True
         self.account.now = self._clock.now
         self._stop = self.account.subscribe(lambda each: _tell(loop, self._note, each))
-        await self._sweep()
+        # Delete the Nodes without an instance: a cluster may outlive its embedded AWS
+        known = {each.id for each in self._inventory.all()}
+        for node in (await self._client.list(Node)).items:
+            provider_id = node.spec.provider_id
+            number = provider_id.rpartition("/")[2]
+            if provider_id.startswith(_SCHEME) and number not in known:
+                await self._delete(node.name, number)
         return self
 
     async def __aexit__(
@@ -140,7 +146,7 @@ class InstanceOperator:
     async def joined(self, count: int) -> None:
         """Wait until so many machines have joined, or gave up."""
         while len(self._lives) < count or not all(each.done() for each in self._lives.values()):
-            await self._clock.sleep(_LOOK)
+            await self._clock.sleep(_POLL_SECONDS)
 
     def _note(self, happening: AccountEvent) -> None:
         match happening:
@@ -231,7 +237,7 @@ class InstanceOperator:
                 self._write(hardware.id, why)
                 log.warning("machine.did_not_join", instance=hardware.id, because=why)
                 complained = True
-            await self._clock.sleep(UNAUTHORIZED_RETRY)
+            await self._clock.sleep(UNAUTHORIZED_RETRY_SECONDS)
 
     async def _is_mapped(self, role: str) -> bool:
         """Say whether the ConfigMap aws-auth lets machines with a role in."""
@@ -252,10 +258,10 @@ class InstanceOperator:
                 await self._client.create(Node, node)
             except AlreadyExists:
                 # The address of a machine that is gone may be given away before its Node is deleted.
-                await self._clock.sleep(RETRY)
+                await self._clock.sleep(RETRY_SECONDS)
             except KubeError as error:
                 log.warning("machine.not_registered", instance=hardware.id, error=str(error))
-                await self._clock.sleep(RETRY)
+                await self._clock.sleep(RETRY_SECONDS)
             else:
                 self._write(hardware.id, f"kubelet: registered as {hardware.name}")
                 log.info("machine.joined", instance=hardware.id, node=hardware.name)
@@ -280,7 +286,7 @@ class InstanceOperator:
                 return
             except KubeError as error:
                 log.debug("node.not_initialized", node=hardware.name, error=str(error))
-                await self._clock.sleep(RETRY)
+                await self._clock.sleep(RETRY_SECONDS)
             else:
                 return
 
@@ -293,7 +299,6 @@ class InstanceOperator:
             instance.terminate()
 
     async def _end(self, number: str) -> None:
-        """Let an instance go, and its Node after it."""
         instance = self._inventory.find(number)
         if instance is None:
             return
@@ -331,18 +336,9 @@ class InstanceOperator:
                 return
             except KubeError as error:
                 log.warning("node.not_deleted", node=name, error=str(error))
-                await self._clock.sleep(RETRY)
+                await self._clock.sleep(RETRY_SECONDS)
             else:
                 return
-
-    async def _sweep(self) -> None:
-        """Delete the Nodes without an instance: a cluster may outlive its embedded AWS."""
-        known = {each.id for each in self._inventory.all()}
-        for node in (await self._client.list(Node)).items:
-            provider_id = node.spec.provider_id
-            number = provider_id.rpartition("/")[2]
-            if provider_id.startswith(_SCHEME) and number not in known:
-                await self._delete(node.name, number)
 
     def _write(self, number: str, text: str) -> None:
         self.account.consoles.setdefault(number, []).append(text)

@@ -38,28 +38,23 @@ class ControlRoutes:
         """The control interface that answers; None before :meth:`obey`."""
 
     def answer(self, request: Request) -> Response:
-        """Return the answer to a request under our prefix."""
         if self.control is None:
             return _failed(404, "this AWS has no control interface")
         try:
             if request.path == COMMANDS:
                 return self._commanded(self.control, request)
-            return self._read(self.control, request)
+            if request.method != "GET":
+                return _failed(405, f"{request.path} can only be read")
+            if request.path == INSTANCES:
+                return _told(self.control.instances())
+            if request.path == CALLS:
+                found = trail(self.control.account.calls())
+                return _told([each for each in found if each.changed or "changes" not in request.args])
+            if request.path.startswith(CONSOLE):
+                return _told({"console": self.control.console(request.path.removeprefix(CONSOLE))})
+            return _failed(404, f"there is nothing at {request.path}")
         except Impossible as error:
             return _failed(422, str(error))
-
-    @staticmethod
-    def _read(control: Control, request: Request) -> Response:
-        if request.method != "GET":
-            return _failed(405, f"{request.path} can only be read")
-        if request.path == INSTANCES:
-            return _told(control.instances())
-        if request.path == CALLS:
-            found = trail(control.account.calls())
-            return _told([each for each in found if each.changed or "changes" not in request.args])
-        if request.path.startswith(CONSOLE):
-            return _told({"console": control.console(request.path.removeprefix(CONSOLE))})
-        return _failed(404, f"there is nothing at {request.path}")
 
     @staticmethod
     def _commanded(control: Control, request: Request) -> Response:

@@ -25,7 +25,7 @@ from karpenter.cloud.aws.operator import prepare
 from karpenter.cloud.aws.options import read_settings
 from karpenter.cloud.aws.sdk import AwsApi, AwsClients, open_clients
 from karpenter.cloud.aws.services import new_services
-from karpenter.cloud.aws.sqs import LONG_POLL
+from karpenter.cloud.aws.sqs import LONG_POLL_SECONDS
 from karpenter_local.aws.account import DEFAULT_REGION, Account
 from karpenter_local.aws.control import Control
 from karpenter_local.aws.estate import ClusterResources
@@ -72,7 +72,6 @@ class ClusterAccount:
         self.control = Control(self.account, self.estate)
 
     def client(self, service: str) -> Any:
-        """Return a client of the SDK for any service of this AWS."""
         made: Any = self.session.client
         return made(service, endpoint_url=self._endpoint)
 
@@ -96,7 +95,7 @@ class ClusterAccount:
 
     @asynccontextmanager
     async def provider(
-        self, context: ProviderContext, *, long_poll: int = LONG_POLL
+        self, context: ProviderContext, *, long_poll: int = LONG_POLL_SECONDS
     ) -> AsyncIterator[AwsProvider]:
         """
         Begin to use the site for its cluster; in virtual time, with a `long_poll` of zero.

@@ -88,7 +88,6 @@ class TrailEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def trail(calls: Iterable[RecordedCall]) -> Iterator[TrailEntry]:
-    """Yield the entries of calls, in their order."""
     for call in calls:
         yield TrailEntry(
             event_time=call.time.strftime("%Y-%m-%dT%H:%M:%SZ") if call.time is not None else "",

@@ -51,16 +51,16 @@ if TYPE_CHECKING:
 START_WITHIN = {"embedded": 30.0, "real": 180.0}
 """Seconds that a cluster in the background has to be there."""
 
-AWS_WITHIN = 90.0
+AWS_START_SECONDS = 90.0
 """Seconds that it has in addition where an AWS comes with it, all of whose offerings are looked at."""
 
 EXAMPLE_CLUSTER = "blue"
 """The cluster that the manifests in examples/aws, and the pages that apply them, are for."""
 
 _LEASE_SECONDS = 15.0
-_ANSWERS_WITHIN = 10.0
+_ANSWER_SECONDS = 10.0
 _LINES_OF_LOG = 5
-_MOST_NODES = 100
+_MAX_NODES_PER_GROUP = 100
 _OLDEST_MINOR = 25
 _BACKGROUND = "KARPENTER_LOCAL_BACKGROUND"
 """Set for the process that runs a cluster in the background: what it writes goes to the log."""
@@ -241,7 +241,7 @@ def up(
             options.append("--tagged" if tagged else "--untagged")
         if data_dir is not None:
             options += ["--data-dir", str(data_dir)]
-        within = START_WITHIN[control_plane] + (AWS_WITHIN if aws_options is not None else 0.0)
+        within = START_WITHIN[control_plane] + (AWS_START_SECONDS if aws_options is not None else 0.0)
         _print_export(_start_in_background(options, notice, within=within))
 
 
@@ -302,7 +302,7 @@ async def _leader(facts: ClusterFacts) -> str:
     since = SystemClock().now() - timedelta(seconds=_LEASE_SECONDS)
     try:
         async with (
-            asyncio.timeout(_ANSWERS_WITHIN),
+            asyncio.timeout(_ANSWER_SECONDS),
             cluster_api(kubeconfig=facts.kubeconfig, context="") as api,
         ):
             for lease in await api.every("coordination.k8s.io/v1", "Lease"):
@@ -417,9 +417,9 @@ def _node_group(text: str, sold: Collection[str]) -> ManagedNodeGroup:
     if not name or "=" in name or unknown:
         raise CommandError(f"--node-group {text!r} is not of the form NAME,type=TYPE,count=N")
     count = told.get("count", str(ManagedNodeGroup(name=name).count))
-    if not count.isdecimal() or int(count) > _MOST_NODES:
+    if not count.isdecimal() or int(count) > _MAX_NODES_PER_GROUP:
         raise CommandError(
-            f"--node-group {name}: count is a number from 0 to {_MOST_NODES}, and {count!r} is not"
+            f"--node-group {name}: count is a number from 0 to {_MAX_NODES_PER_GROUP}, and {count!r} is not"
         )
     kind = told.get("type") or ManagedNodeGroup(name=name).type
     _known("instance type", (kind,), sold)
@@ -463,7 +463,7 @@ def _check_room(directory: Path) -> None:
     try:
         make_private_folder(directory)
         with TemporaryFile(dir=directory) as file:
-            file.write(bytes(_ROOM))
+            file.write(bytes(_FREE_BYTES))
             file.flush()
     except OSError as error:
         raise CommandError(
@@ -472,7 +472,7 @@ def _check_room(directory: Path) -> None:
         ) from error
 
 
-_ROOM = 1024**2
+_FREE_BYTES = 1024**2
 """Bytes that a folder has to have room for; a small cluster needs several times as much."""
 
 

@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _PREFIX = "/_karpenter/"
 _TIMEOUT = 30.0
-_SHORT = 24
+_CELL_WIDTH = 24
 
 
 def offering_options(command: F) -> F:
@@ -114,7 +114,7 @@ def restock(**offerings: str) -> None:
 @click.option(
     "--notice",
     type=click.FloatRange(min=0),
-    default=commands.NOTICE,
+    default=commands.NOTICE_SECONDS,
     show_default=True,
     metavar="SECONDS",
     help="How long it still runs.",
@@ -295,7 +295,7 @@ def _called(found: list[dict[str, Any]]) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
+    return text if len(text) <= _CELL_WIDTH else f"{text[: _CELL_WIDTH - 1]}…"
 
 
 def _listed(found: list[dict[str, str]]) -> str:

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.run import RunResult
     from karpenter_local.simulation.scenario import Provider, Scenario
 
-_LIVE: Final = 0.1
-_PIPED: Final = 5.0
+_LIVE_SECONDS: Final = 0.1
+_PIPED_SECONDS: Final = 5.0
 """Seconds between two lines of progress, on a terminal and elsewhere."""
 
-_WIDTH: Final = 20
-_MINUTES: Final = 120.0
+_BAR_WIDTH: Final = 20
+_MINUTES_FROM_SECONDS: Final = 120.0
 
 
 class _Seeds(click.ParamType[range]):
@@ -249,7 +249,7 @@ class RunProgress:
         self._tries = 0
         self._began = self._shown = self._ends = time.monotonic()
         self._live = sys.stderr.isatty()
-        self._every = _LIVE if self._live else _PIPED
+        self._every = _LIVE_SECONDS if self._live else _PIPED_SECONDS
         self._lock = threading.Lock()
         self._left = threading.Event()
         self._shower = threading.Thread(target=self._show_on, daemon=True)
@@ -274,7 +274,6 @@ class RunProgress:
         self._show()
 
     def tried(self) -> None:
-        """Count an attempt to shrink a scenario."""
         self._tries += 1
         self._show()
 
@@ -304,12 +303,12 @@ class RunProgress:
             return f"{text}, looking for a shorter scenario ({self._tries})"
         if self._ran:
             text += f", {_span(max(0.0, self._ends - now))} left"
-        done = _WIDTH * self._ran // self._total
-        return f"[{'#' * done}{'.' * (_WIDTH - done)}] {text}" if self._live else text
+        done = _BAR_WIDTH * self._ran // self._total
+        return f"[{'#' * done}{'.' * (_BAR_WIDTH - done)}] {text}" if self._live else text
 
 
 def _span(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds >= _MINUTES else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds >= _MINUTES_FROM_SECONDS else f"{seconds:.0f} s"
 
 
 def _summary(results: list[RunResult]) -> str:

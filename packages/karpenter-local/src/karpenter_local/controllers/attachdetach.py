@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from karpenter.kube.targets import Plain
 
 EVERYTHING = "everything"
-SOON = 0.1
+COLLECT_SECONDS = 0.1
 """Seconds for which changes are collected before everything is looked at."""
 
 _SHARED = frozenset({"ReadWriteMany", "ReadOnlyMany"})
@@ -40,10 +40,6 @@ def attachment_name(wanted: WantedAttachment, driver: str) -> str:
     """Return the name of an attachment: the same for the same volume, driver and node."""
     digest = hashlib.sha256(f"{wanted.volume}{driver}{wanted.node}".encode()).hexdigest()
     return f"csi-{digest}"
-
-
-def _is_shared(volume: PersistentVolume) -> bool:
-    return bool(_SHARED & set(volume.spec.access_modes))
 
 
 class AttachController:
@@ -64,7 +60,7 @@ class AttachController:
         """Look at everything soon after a pod with volumes, a volume or an attachment changes."""
 
         def soon(_: str) -> float:
-            return SOON
+            return COLLECT_SECONDS
 
         wake(
             self._pods,
@@ -78,7 +74,6 @@ class AttachController:
         wake(self._attachments, queue, lambda _: [EVERYTHING], after=soon)
 
     async def reconcile(self, key: str) -> float | None:
-        """Compare what is wanted with what is asked for."""
         _ = key
         wanted = self._wanted()
         known = {
@@ -90,8 +85,18 @@ class AttachController:
                 await self._writer.delete(VolumeAttachment, attachment.name, uid=attachment.metadata.uid)
         taken = {each.volume: each.node for each in known}
         for key_, volume in sorted(wanted.items(), key=lambda item: item[0]):
-            if key_ not in known and (_is_shared(volume) or key_.volume not in taken):
-                await self._ask(key_, volume)
+            if key_ not in known and (_SHARED & set(volume.spec.access_modes) or key_.volume not in taken):
+                assert volume.spec.csi is not None
+                driver = volume.spec.csi.driver
+                body = {
+                    "metadata": {"name": attachment_name(key_, driver)},
+                    "spec": {
+                        "attacher": driver,
+                        "nodeName": key_.node,
+                        "source": {"persistentVolumeName": volume.name},
+                    },
+                }
+                await self._writer.ensure(VolumeAttachment, body)
                 taken[key_.volume] = key_.node
         await self._report(known)
         return None
@@ -107,19 +112,6 @@ class AttachController:
                 if pod.spec.node_name in self._nodes.store and not pods.is_finished(pod):
                     found[WantedAttachment(volume.name, pod.spec.node_name)] = volume
         return found
-
-    async def _ask(self, key: WantedAttachment, volume: PersistentVolume) -> None:
-        assert volume.spec.csi is not None
-        driver = volume.spec.csi.driver
-        body = {
-            "metadata": {"name": attachment_name(key, driver)},
-            "spec": {
-                "attacher": driver,
-                "nodeName": key.node,
-                "source": {"persistentVolumeName": volume.name},
-            },
-        }
-        await self._writer.ensure(VolumeAttachment, body)
 
     async def _report(self, known: dict[WantedAttachment, VolumeAttachment]) -> None:
         by_node: dict[str, list[Plain]] = {}

@@ -19,7 +19,7 @@ WAIT = "WaitForFirstConsumer"
 
 
 class Next(Enum):
-    """What an unbound claim without a volume waits for."""
+    """Event that an unbound claim without a volume waits for."""
 
     CONSUMER = "a pod that uses it"
     PROVISIONER = "a volume to be made"
@@ -38,7 +38,6 @@ def claims_volume(claim: PersistentVolumeClaim, volume: PersistentVolume) -> boo
 
 
 def fits(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    """Say whether a volume is what the claim asks for."""
     wanted = claim.spec
     return (
         (wanted.storage_class_name or "") == volume.spec.storage_class_name
@@ -95,7 +94,6 @@ def reservation(claim: PersistentVolumeClaim) -> Plain:
 
 
 def bound_status(volume: PersistentVolume) -> Plain:
-    """Return the status of a claim that is bound to `volume`."""
     return {
         "phase": "Bound",
         "accessModes": list(volume.spec.access_modes),

@@ -12,7 +12,6 @@ def find(conditions: list[Plain], kind: str) -> Plain | None:
 
 
 def holds(conditions: list[Plain], kind: str) -> bool:
-    """Say whether the condition of a type is True."""
     found = find(conditions, kind)
     return found is not None and found["status"] == "True"
 
@@ -48,5 +47,4 @@ def with_condition(
 
 
 def without(conditions: list[Plain], kind: str) -> list[Plain]:
-    """Return the conditions except that of a type."""
     return [each for each in conditions if each["type"] != kind]

@@ -24,7 +24,7 @@ _LOOK_BACK = 5
 
 
 class Times(msgspec.Struct, frozen=True):
-    """What a schedule says about this moment."""
+    """Start times that a schedule yields at one moment."""
 
     due: datetime | None
     """The latest time that has come and was not acted on."""

@@ -34,7 +34,6 @@ class CronJobController:
         self._clock = clock
 
     def watch(self, queue: WorkQueue[str]) -> None:
-        """Look at a cron job when it or one of its jobs changes."""
         wake(self._cron_jobs, queue, lambda value: [plain.key_of(value)])
         wake(self._jobs, queue, _cron_job_of)
 

@@ -34,7 +34,7 @@ _ON_HOST_NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
 class DaemonFit(msgspec.Struct, frozen=True):
-    """What a node is to a daemon set."""
+    """Verdict on a node for a daemon set: its pod should run there, or may stay there."""
 
     should_run: bool
     may_stay: bool
@@ -42,10 +42,9 @@ class DaemonFit(msgspec.Struct, frozen=True):
 
 
 class DaemonPlan(msgspec.Struct, frozen=True):
-    """What to do next."""
+    """Pods to create and to delete next."""
 
     create: tuple[str, ...] = ()
-    """Nodes that need a pod."""
     delete: tuple[Pod, ...] = ()
     failed: tuple[Pod, ...] = ()
     """Those among the deleted that had failed, for the record."""
@@ -69,7 +68,6 @@ class Daemon:
         self.tolerations = (*own, *(convert(each, Toleration) for each in added_tolerations(spec)))
 
     def fit(self, node: Node) -> DaemonFit:
-        """Return what `node` is to the set."""
         labels = node.metadata.labels
         matches = (
             self.node_name in {"", node.name}
@@ -88,7 +86,6 @@ class Daemon:
 
 
 def added_tolerations(spec: Plain) -> list[Plain]:
-    """Return the tolerations that every daemon pod gets."""
     wanted = [*_ALWAYS_TOLERATED, *([_ON_HOST_NETWORK] if spec.get("hostNetwork") else [])]
     return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in wanted]
 
@@ -138,7 +135,7 @@ def by_node(mine: Iterable[Pod]) -> dict[str, list[Pod]]:
 
 
 class DaemonRollout(msgspec.Struct, frozen=True, kw_only=True):
-    """How far an update may go."""
+    """Limits of an update."""
 
     surge: int
     unavailable: int
@@ -147,7 +144,6 @@ class DaemonRollout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rollout_of(daemon_set: Plain, desired: int) -> DaemonRollout:
-    """Return the limits of an update over `desired` nodes."""
     spec = plain.spec_of(daemon_set)
     strategy = spec.get("updateStrategy") or {}
     rolling = strategy.get("rollingUpdate") or {}
@@ -250,7 +246,6 @@ def status(
     *,
     now: datetime,
 ) -> Plain:
-    """Return the status that the set's pods amount to."""
     least = int(plain.spec_of(daemon_set).get("minReadySeconds", 0))
     desired = current = wrong = ready = available = updated = 0
     for node, fit in fits.items():

@@ -61,7 +61,6 @@ def next_revision(present: Plain | None, old: Sequence[Plain]) -> int:
 
 
 def new_set(deployment: Plain, *, name_hash: str, size: int, revision: int, bounds: RolloutLimits) -> Plain:
-    """Return the replica set for the deployment's present template."""
     spec = plain.spec_of(deployment)
     template = templates.with_label(spec["template"], templates.HASH_LABEL, name_hash)
     selector = spec.get("selector") or {}

@@ -82,7 +82,6 @@ def seconds_to_timeout(deployment: Plain, found: Plain, now: datetime) -> float 
 
 
 def noted(known: list[Plain], status_: str, reason: str, message: str, now: datetime) -> list[Plain]:
-    """Return the conditions with a word on progress."""
     return conditions.with_condition(
         known,
         PROGRESSING,

@@ -204,7 +204,7 @@ class DeploymentController:
                 REPLICA_SETS, plain.name_of(new), changes, namespace=plain.namespace_of(new)
             )
             new = changed or new
-        if deployment_status.deadline(deployment) is not None and not _says_progress(deployment):
+        if deployment_status.deadline(deployment) is not None and not _progress_reason(deployment):
             message = f'Found new replica set "{plain.name_of(new)}"'
             await self._note(deployment, "True", "FoundNewReplicaSet", message)
         await self._set_revision(deployment, revision)
@@ -312,7 +312,3 @@ def _strategy(deployment: Plain) -> str:
 def _progress_reason(deployment: Plain) -> str:
     known = plain.status_of(deployment).get("conditions") or []
     return next((str(each["reason"]) for each in known if each["type"] == deployment_status.PROGRESSING), "")
-
-
-def _says_progress(deployment: Plain) -> bool:
-    return bool(_progress_reason(deployment))

@@ -137,6 +137,5 @@ class PartialObjects(Target[PartialObject]):
         )
 
     def identify(self, item: PartialObject) -> ObjectIdentity:
-        """Return which object `item` is."""
         meta = item.metadata
         return ObjectIdentity(meta.namespace, meta.name, meta.uid, meta.resource_version)

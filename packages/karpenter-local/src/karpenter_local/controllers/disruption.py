@@ -133,10 +133,6 @@ def _words(budget: PodDisruptionBudget) -> str:
     )
 
 
-def _unmanaged(pod: Pod) -> bool:
-    return plain.managing_owner(pod.metadata.owner_references) is None
-
-
 def _pending(
     old: PodDisruptionBudgetStatus, mine: Sequence[Pod], now: datetime
 ) -> tuple[dict[str, str], float | None]:
@@ -204,7 +200,9 @@ class BudgetController:
             if selector.matches(pod.metadata.labels)
         ]
         now = self._clock.now()
-        if needs_scale(budget) and any(_unmanaged(pod) for pod in mine):
+        if needs_scale(budget) and any(
+            plain.managing_owner(pod.metadata.owner_references) is None for pod in mine
+        ):
             self._writer.record_event(budget, "Warning", "UnmanagedPods", unmanaged_sentence(budget))
         found = count(budget, mine, self._scale(mine), now)
         new = status(budget, found, now)

@@ -13,7 +13,6 @@ from karpenter_local.controllers.writer import Writer
 
 
 def claims_for(pod: Pod) -> list[Plain]:
-    """Return the claims that a pod's ephemeral volumes describe."""
     found = []
     for volume in pod.spec.volumes:
         template = volume.ephemeral.volume_claim_template if volume.ephemeral is not None else None

@@ -37,12 +37,12 @@ from karpenter_local.controllers.loop import RETRIES
 
 log = structlog.stdlib.get_logger(__name__)
 
-PERIOD = 600.0
+DISCOVERY_SECONDS = 600.0
 """Seconds between two looks at what is served, if no definition changes in between."""
-SETTLE = 0.2
+SETTLE_SECONDS = 0.2
 """Seconds that a changed definition is given to be served."""
 WORKERS = 4
-REMEMBERED = 4096
+MAX_REMEMBERED_OWNERS = 4096
 """Owners known to be gone, so that the server is not asked about each of their dependents."""
 IGNORED = frozenset({"Event"})
 
@@ -82,11 +82,11 @@ class Collector:
     async def _definitions_change(self) -> None:
         self._redefined.clear()
         try:
-            async with asyncio.timeout(PERIOD):
+            async with asyncio.timeout(DISCOVERY_SECONDS):
                 await self._redefined.wait()
         except TimeoutError:
             return
-        await self._clock.sleep(SETTLE)
+        await self._clock.sleep(SETTLE_SECONDS)
 
     async def _look(self) -> None:
         """Follow the kinds that came, and forget those that went."""
@@ -164,7 +164,7 @@ class Collector:
 
     def _note_absent(self, uid: str) -> None:
         self._absent[uid] = None
-        if len(self._absent) > REMEMBERED:
+        if len(self._absent) > MAX_REMEMBERED_OWNERS:
             self._absent.popitem(last=False)
 
     async def _perform(self, action: Action) -> None:
@@ -185,22 +185,18 @@ class Collector:
                     )
                     log.debug("object.collected", kind=node.kind, namespace=node.namespace, name=node.name)
                 case DropOwners(uids=uids):
-                    await self._drop_owners(target, node, uids)
+                    found = await self._client.get(target, node.name, namespace=node.namespace)
+                    kept = [o for o in found.metadata.owner_references if o.uid not in uids]
+                    await self._patch(
+                        target, found, {"ownerReferences": [_plain(owner) for owner in kept] or None}
+                    )
                 case DropFinalizer(finalizer=finalizer):
-                    await self._drop_finalizer(target, node, finalizer)
+                    found = await self._client.get(target, node.name, namespace=node.namespace)
+                    finalizers = [each for each in found.metadata.finalizers if each != finalizer]
+                    await self._patch(target, found, {"finalizers": finalizers or None})
         except (NotFound, Conflict):
             # Gone, replaced under its name, or changed meanwhile: its next event queues it again.
             self._loop.queue.retry(node.uid)
-
-    async def _drop_owners(self, target: PartialObjects, node: GraphNode, uids: tuple[str, ...]) -> None:
-        found = await self._client.get(target, node.name, namespace=node.namespace)
-        kept = [o for o in found.metadata.owner_references if o.uid not in uids]
-        await self._patch(target, found, {"ownerReferences": [_plain(owner) for owner in kept] or None})
-
-    async def _drop_finalizer(self, target: PartialObjects, node: GraphNode, finalizer: str) -> None:
-        found = await self._client.get(target, node.name, namespace=node.namespace)
-        kept = [each for each in found.metadata.finalizers if each != finalizer]
-        await self._patch(target, found, {"finalizers": kept or None})
 
     async def _patch(self, target: PartialObjects, found: PartialObject, metadata: dict[str, object]) -> None:
         meta = found.metadata

@@ -46,13 +46,11 @@ def number_of(revision: Plain) -> int:
 
 
 def find_present(owner: Plain, known: Sequence[Plain]) -> Plain | None:
-    """Return the revision with the owner's present template."""
     template = plain.spec_of(owner)["template"]
     return next((each for each in known if templates.same(template_of(each), template)), None)
 
 
 def new_revision(owner: Plain, *, number: int, collisions: int) -> Plain:
-    """Return a revision for the owner's present template."""
     data = data_of(owner)
     name_hash = templates.short_hash(data, collisions)
     labels = (plain.spec_of(owner)["template"].get("metadata") or {}).get("labels") or {}

@@ -118,7 +118,6 @@ class Informers:
 
     @cached_property
     def leases(self) -> Informer[Lease]:
-        """The leases by which nodes say that they live."""
         return self._typed(Lease, selection=Selection(namespace=NODE_LEASES))
 
     @cached_property

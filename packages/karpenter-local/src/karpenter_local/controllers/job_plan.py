@@ -23,12 +23,12 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 # DefaultJobPodFailureBackOff and MaxJobPodFailureBackOff; the delay doubles in between:
 # https://kubernetes.io/docs/concepts/workloads/controllers/job/
-_FIRST_BACKOFF = 10.0
-_LONGEST_BACKOFF = 600.0
+_FIRST_BACKOFF_SECONDS = 10.0
+_LONGEST_BACKOFF_SECONDS = 600.0
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the spec of a job asks for."""
+    """Settings in the spec of a job."""
 
     parallelism: int
     completions: int | None
@@ -63,7 +63,7 @@ class JobCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobResult(msgspec.Struct, frozen=True):
-    """How a job has ended."""
+    """End of a job."""
 
     kind: str
     """Complete or Failed."""
@@ -72,7 +72,7 @@ class JobResult(msgspec.Struct, frozen=True):
 
 
 class JobStep(msgspec.Struct, frozen=True):
-    """What to do now."""
+    """Pods to create and to delete now, and how long to wait."""
 
     create: tuple[int | None, ...] = ()
     """One entry per pod to start: its index, or None."""
@@ -105,7 +105,6 @@ def result_of(job: Plain) -> Plain | None:
 
 
 def count_pods(job: Plain, request: JobRequest, mine: Sequence[Pod]) -> JobCounts:
-    """Count the pods of a job: active, succeeded, failed and terminating."""
     status = plain.status_of(job)
     uncounted = status.get("uncountedTerminatedPods") or {}
     seen_good, seen_bad = set(uncounted.get("succeeded") or ()), set(uncounted.get("failed") or ())
@@ -299,7 +298,7 @@ def _backoff_left(count: JobCounts, now: datetime) -> float:
     failures = count.failed + count.forgiven
     if not failures or count.last_failure is None:
         return 0.0
-    backoff = min(_FIRST_BACKOFF * 2.0 ** (failures - 1), _LONGEST_BACKOFF)
+    backoff = min(_FIRST_BACKOFF_SECONDS * 2.0 ** (failures - 1), _LONGEST_BACKOFF_SECONDS)
     return (count.last_failure + timedelta(seconds=backoff) - now).total_seconds()
 
 

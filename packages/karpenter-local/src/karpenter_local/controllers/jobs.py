@@ -8,7 +8,7 @@ from karpenter.base.queue import WorkQueue
 from karpenter.kube.targets import Plain
 from karpenter_local.controllers import conditions, job_plan, plain
 from karpenter_local.controllers.informers import BY_NAMESPACE, BY_OWNER, JOBS, Informers
-from karpenter_local.controllers.job_plan import FINALIZER, JobResult, JobStep
+from karpenter_local.controllers.job_plan import FINALIZER, JobStep
 from karpenter_local.controllers.loop import batch_delay, wake
 from karpenter_local.controllers.status import write_status
 from karpenter_local.controllers.writer import Writer
@@ -30,7 +30,6 @@ class JobController:
         self._clock = clock
 
     def watch(self, queue: WorkQueue[str]) -> None:
-        """Look at a job when it or one of its pods changes."""
         wake(self._jobs, queue, lambda value: [plain.key_of(value)])
         wake(self._pods, queue, _job_of, after=self._batch_delay, predicate=self._predicate)
 
@@ -42,7 +41,13 @@ class JobController:
         """Count, decide, start or stop pods, write the status."""
         job = self._jobs.store.get(key)
         if job is None:
-            await self._release_orphans(key)
+            # Let go of the pods of a job that is gone, so that they can go too.
+            left = [
+                pod
+                for pod in self._pods.store.find(BY_NAMESPACE, key.partition("/")[0])
+                if FINALIZER in pod.metadata.finalizers and key in _job_of(pod)
+            ]
+            await self._release(left)
             return None
         mine = self._pods.store.find(BY_OWNER, plain.uid_of(job))
         if plain.is_leaving(job) or job_plan.result_of(job) is not None:
@@ -65,7 +70,10 @@ class JobController:
             await self._settle(key)
         self._record_suspension(job, new)
         if result is not None and settled:
-            self._record_end(job, result)
+            if result.kind == "Complete":
+                self._writer.record_event(job, "Normal", "Completed", "Job completed")
+            else:
+                self._writer.record_event(job, "Warning", result.reason, result.message)
             return 0.0
         return step.wait
 
@@ -108,15 +116,6 @@ class JobController:
                 namespace=pod.namespace,
             )
 
-    async def _release_orphans(self, key: str) -> None:
-        """Let go of the pods of a job that is gone, so that they can go too."""
-        left = [
-            pod
-            for pod in self._pods.store.find(BY_NAMESPACE, key.partition("/")[0])
-            if FINALIZER in pod.metadata.finalizers and key in _job_of(pod)
-        ]
-        await self._release(left)
-
     async def _expire(self, job: Plain) -> float | None:
         ended = job_plan.result_of(job)
         ttl = plain.spec_of(job).get("ttlSecondsAfterFinished")
@@ -134,12 +133,6 @@ class JobController:
             propagation="Foreground",
         )
         return None
-
-    def _record_end(self, job: Plain, result: JobResult) -> None:
-        if result.kind == "Complete":
-            self._writer.record_event(job, "Normal", "Completed", "Job completed")
-        else:
-            self._writer.record_event(job, "Warning", result.reason, result.message)
 
 
 def _job_of(pod: Pod) -> list[str]:

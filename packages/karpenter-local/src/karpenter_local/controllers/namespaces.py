@@ -24,7 +24,7 @@ from karpenter_local.controllers.writer import Writer
 log = structlog.stdlib.get_logger(__name__)
 
 FINALIZER = "kubernetes"
-LOOK_AGAIN = 1.0
+RETRY_SECONDS = 1.0
 """Seconds between two looks at a namespace that is not empty yet."""
 
 _NAMESPACES = untyped("v1", "namespaces", kind="Namespace", namespaced=False)
@@ -32,7 +32,6 @@ _HEADERS = (("accept", "application/json"), ("content-type", "application/json")
 
 
 def leftover_conditions(known: list[Plain], left: dict[str, int], now: str) -> list[Plain]:
-    """Return the conditions that tell what a namespace still waits for."""
     total = sum(left.values())
     names = ", ".join(f"{kind} has {count} resource instances" for kind, count in sorted(left.items()))
     wanted = (
@@ -78,11 +77,9 @@ class NamespaceController:
         self._clock = clock
 
     def watch(self, queue: WorkQueue[str]) -> None:
-        """Look at a namespace when it changes."""
         wake(self._namespaces, queue, lambda namespace: [namespace.name])
 
     async def reconcile(self, key: str) -> float | None:
-        """Delete what is left in a namespace that is on its way out."""
         namespace = self._namespaces.store.get(key)
         if namespace is None or namespace.metadata.deletion_timestamp is None:
             return None
@@ -99,8 +96,11 @@ class NamespaceController:
                 told = leftover_conditions(known, left, plain.render_time(self._clock.now()))
                 if told != known:
                     await self._writer.set_status(Namespace, key, {"conditions": told})
-                return LOOK_AGAIN
-            await self._let_go(current)
+                return RETRY_SECONDS
+            kept = [each for each in plain.spec_of(current).get("finalizers") or () if each != FINALIZER]
+            body = {**current, "spec": {"finalizers": kept}}
+            await self._client.replace(_NAMESPACES, body, subresource="finalize")
+            log.info("namespace.removed", namespace=plain.name_of(current))
         except NotFound:
             return None
         return None
@@ -123,12 +123,6 @@ class NamespaceController:
             log.warning("namespace.not_cleared", namespace=namespace, kind=kind.kind, error=str(error))
         return len((await self._client.list(target, Selection(namespace=namespace))).items)
 
-    async def _let_go(self, namespace: Plain) -> None:
-        kept = [each for each in plain.spec_of(namespace).get("finalizers") or () if each != FINALIZER]
-        body = {**namespace, "spec": {"finalizers": kept}}
-        await self._client.replace(_NAMESPACES, body, subresource="finalize")
-        log.info("namespace.removed", namespace=plain.name_of(namespace))
-
 
 class ServiceAccountController:
     """Keeps a default service account in every namespace."""
@@ -141,7 +135,6 @@ class ServiceAccountController:
         self._writer = writer
 
     def watch(self, queue: WorkQueue[str]) -> None:
-        """Look at a namespace when it or its accounts change."""
         wake(self._namespaces, queue, lambda namespace: [namespace.name])
         wake(self._accounts, queue, lambda account: [plain.namespace_of(account)])
 

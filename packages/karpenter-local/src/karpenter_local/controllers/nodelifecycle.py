@@ -65,11 +65,9 @@ class NodeTaints:
         self._ready: dict[str, bool] = {}
 
     def watch(self, queue: WorkQueue[str]) -> None:
-        """Look at a node when it changes."""
         wake(self._nodes, queue, lambda node: [node.name])
 
     async def reconcile(self, key: str) -> float | None:
-        """Write the taints that the node should have."""
         node = self._nodes.store.get(key)
         if node is None:
             self._ready.pop(key, None)

@@ -20,9 +20,9 @@ from karpenter_local.controllers.plain import render_time
 
 # --node-monitor-grace-period and --node-startup-grace-period:
 # https://kubernetes.io/docs/reference/command-line-tools-reference/kube-controller-manager/
-GRACE = 40.0
+GRACE_SECONDS = 40.0
 """Seconds of silence after which a node is not heard of."""
-STARTUP_GRACE = 60.0
+STARTUP_GRACE_SECONDS = 60.0
 """Seconds that a new node has to say something at all."""
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -48,7 +48,6 @@ class NodeHealthData(msgspec.Struct, frozen=True):
 
 
 def ready_condition(node: Node) -> NodeCondition | None:
-    """Return what a node says of its readiness."""
     return next((each for each in node.status.conditions if each.type == "Ready"), None)
 
 
@@ -69,11 +68,11 @@ def update_health(
 
 def is_silent(node: Node, lease: Lease | None, heard: NodeHealthData, now: datetime) -> bool:
     """Say whether the node has not been heard of for too long."""
-    grace = GRACE
+    grace = GRACE_SECONDS
     if lease is not None:
         grace = max(grace, float(lease.spec.lease_duration_seconds or 0))
     if ready_condition(node) is None:
-        grace = max(grace, STARTUP_GRACE)
+        grace = max(grace, STARTUP_GRACE_SECONDS)
     return now > heard.at + timedelta(seconds=grace)
 
 
@@ -119,7 +118,11 @@ def wanted_taints(node: Node, now: datetime) -> list[Plain] | None:
         wanted.append((NOT_READY, "NoSchedule"))
     wanted += [(taint, "NoSchedule") for kind, taint in _TAINT_OF.items() if status.get(kind) == "True"]
     known = {(taint.key, taint.effect): taint for taint in node.spec.taints}
-    kept = [_plain(taint) for taint in node.spec.taints if _stays(taint, wanted)]
+    kept = [
+        _plain(taint)
+        for taint in node.spec.taints
+        if taint.key not in _OURS or (taint.key, taint.effect) in wanted
+    ]
     added: list[Plain] = [
         {"key": key, "effect": effect, "timeAdded": render_time(now)}
         for key, effect in wanted
@@ -128,10 +131,6 @@ def wanted_taints(node: Node, now: datetime) -> list[Plain] | None:
     if not added and len(kept) == len(node.spec.taints):
         return None
     return [*kept, *added]
-
-
-def _stays(taint: Taint, wanted: list[tuple[str, str]]) -> bool:
-    return taint.key not in _OURS or (taint.key, taint.effect) in wanted
 
 
 def _plain(taint: Taint) -> Plain:

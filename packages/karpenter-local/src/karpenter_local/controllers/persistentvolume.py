@@ -138,7 +138,6 @@ class VolumeController:
         self._writer = writer
 
     def watch(self, queue: WorkQueue[str]) -> None:
-        """Look at a volume when it or its claim changes."""
         wake(self._volumes, queue, lambda volume: [volume.name])
         wake(self._claims, queue, lambda claim: [claim.spec.volume_name] if claim.spec.volume_name else [])
 

@@ -60,7 +60,6 @@ def generation_of(value: Plain) -> int:
 
 
 def is_leaving(value: Plain) -> bool:
-    """Say whether the object is being deleted."""
     return bool(value["metadata"].get("deletionTimestamp"))
 
 
@@ -69,7 +68,6 @@ def created_at(value: Plain) -> datetime:
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """Return a time as objects carry it."""
     return datetime.fromisoformat(text) if text else None
 
 
@@ -108,7 +106,6 @@ def reference_to(owner: Plain) -> Plain:
 
 
 def selector_of(value: Plain) -> Selector:
-    """Return the label selector of a workload."""
     selector = spec_of(value).get("selector")
     return parse_selector(None if selector is None else convert(selector, LabelSelector))
 

@@ -18,7 +18,7 @@ from karpenter_local.controllers.writer import Writer
 QUARANTINE = timedelta(seconds=40)
 """How long a node must have been gone before its pods go too: it may only be on its way."""
 # --terminated-pod-gc-threshold: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
-MOST_FINISHED = 12_500
+MAX_FINISHED_PODS = 12_500
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
@@ -67,7 +67,7 @@ class PodCollector:
             elif pods.is_finished(pod):
                 finished.append(pod)
         finished.sort(key=lambda pod: (pods.created_at(pod), pod.key))
-        for pod in finished[: max(0, len(finished) - MOST_FINISHED)]:
+        for pod in finished[: max(0, len(finished) - MAX_FINISHED_PODS)]:
             await self._remove(pod)
 
     def _gone_for_good(self, now: datetime) -> frozenset[str]:

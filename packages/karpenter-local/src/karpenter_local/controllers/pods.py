@@ -22,12 +22,10 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def is_finished(pod: Pod) -> bool:
-    """Say whether the pod has run to its end."""
     return pod.status.phase in FINISHED
 
 
 def is_leaving(pod: Pod) -> bool:
-    """Say whether the pod is being deleted."""
     return pod.metadata.deletion_timestamp is not None
 
 
@@ -37,7 +35,6 @@ def is_active(pod: Pod) -> bool:
 
 
 def condition(pod: Pod, kind: str) -> PodCondition | None:
-    """Return the pod's condition of a type."""
     for each in pod.status.conditions:  # a loop, since every pod of a workload is asked at every look
         if each.type == kind:
             return each
@@ -51,7 +48,7 @@ def is_ready(pod: Pod) -> bool:
 
 class PodPredicate:
     """
-    Whether an event changes anything that a controller of workloads, budgets or volumes reads of a pod.
+    Filter of pod events: true where one changes what controllers of workloads, budgets or volumes read.
 
     Of nine writes that a pod sees until it runs, most are words in its status. The informer gives one event
     to all controllers in turn, so the last answer is kept.

@@ -42,14 +42,14 @@ FAILURE = "ReplicaFailure"
 
 
 class ReplicaChange(msgspec.Struct, frozen=True):
-    """What it takes to get to the wanted count."""
+    """Pods to create and to delete to get to the wanted count."""
 
     create: int = 0
     delete: tuple[Pod, ...] = ()
 
 
 class ReplicaState(NamedTuple):
-    """What a replica set reads of a pod."""
+    """State of a pod that a replica set reads."""
 
     labels: frozenset[tuple[str, str]]
     finished: bool
@@ -63,7 +63,6 @@ class ReplicaState(NamedTuple):
 
 
 def replica_state(pod: Pod) -> ReplicaState:
-    """Return what a replica set reads of a pod."""
     return ReplicaState(
         frozenset(pod.metadata.labels.items()),
         pods.is_finished(pod),
@@ -74,7 +73,7 @@ def replica_state(pod: Pod) -> ReplicaState:
 
 class ReplicaCounts:
     """
-    How many pods of each owner are in which state.
+    Counts of the pods of each owner, by state.
 
     Each event is counted once, so that a look at a set of thousands does not read all of its pods.
     """
@@ -110,7 +109,6 @@ class ReplicaCounts:
 
 
 def wanted(owner: Plain) -> int:
-    """Return how many replicas are asked for."""
     return int(plain.spec_of(owner).get("replicas", 1))
 
 

@@ -30,7 +30,7 @@ class Replicas(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RolloutLimits(msgspec.Struct, frozen=True):
-    """How far a rollout may stray from the wanted count."""
+    """Limits between which a rollout keeps the number of pods."""
 
     wanted: int
     surge: int
@@ -63,7 +63,6 @@ def limits(wanted: int, strategy: dict[str, Any]) -> RolloutLimits:
 
 
 def first_size(bounds: RolloutLimits, old: Sequence[Replicas]) -> int:
-    """Return the size of a replica set that is yet to be made."""
     return max(0, min(bounds.wanted, bounds.wanted + bounds.surge - sum(each.size for each in old)))
 
 

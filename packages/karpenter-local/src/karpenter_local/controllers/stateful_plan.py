@@ -25,7 +25,7 @@ POD_INDEX = "apps.kubernetes.io/pod-index"
 
 
 class StatefulSetStep(msgspec.Struct, frozen=True):
-    """What to do now; what follows depends on how that goes."""
+    """Pods to create and to delete now; what follows depends on how that goes."""
 
     create: tuple[tuple[int, str], ...] = ()
     """Ordinals that need a pod, with the name of the revision each is made from."""
@@ -33,7 +33,7 @@ class StatefulSetStep(msgspec.Struct, frozen=True):
 
 
 class StatefulSetRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stateful set asks for."""
+    """Settings in the spec of a stateful set."""
 
     name: str
     first: int
@@ -90,7 +90,8 @@ def next_step(
     for ordinal in request.ordinals:
         pod = placed.get(ordinal)
         if pod is None:
-            create.append((ordinal, _revision_for(request, ordinal, current, update)))
+            held_back = request.on_delete or ordinal < request.first + request.partition
+            create.append((ordinal, current if held_back and current else update))
         elif pods.is_finished(pod) and not pods.is_leaving(pod):
             delete.append(pod)  # made anew once it is gone
         if request.ordered and (pod is None or not is_healthy(pod, request.min_ready, now)):
@@ -103,11 +104,6 @@ def next_step(
     if create or delete or request.on_delete:
         return StatefulSetStep(tuple(create), tuple(delete))
     return StatefulSetStep((), _outdated(request, placed, update, now))
-
-
-def _revision_for(request: StatefulSetRequest, ordinal: int, current: str, update: str) -> str:
-    held_back = request.on_delete or ordinal < request.first + request.partition
-    return current if held_back and current else update
 
 
 def _outdated(
@@ -124,7 +120,6 @@ def _outdated(
 
 
 def pod_for(stateful_set: Plain, ordinal: int, revision: Plain) -> Plain:
-    """Return the pod for an ordinal, made from a revision's template."""
     name = f"{plain.name_of(stateful_set)}-{ordinal}"
     spec = plain.spec_of(stateful_set)
     body = pods.from_template(template_of(revision), stateful_set, name=name)
@@ -149,7 +144,6 @@ def pod_for(stateful_set: Plain, ordinal: int, revision: Plain) -> Plain:
 
 
 def claims_for(stateful_set: Plain, ordinal: int) -> list[Plain]:
-    """Return the claims that the pod of an ordinal needs."""
     spec = plain.spec_of(stateful_set)
     labels = (spec.get("selector") or {}).get("matchLabels") or {}
     result = []
@@ -173,7 +167,6 @@ def claims_for(stateful_set: Plain, ordinal: int) -> list[Plain]:
 
 
 def claim_name(stateful_set: Plain, template: Plain, ordinal: int) -> str:
-    """Return the name of the claim that a template means for an ordinal."""
     return f"{template['metadata']['name']}-{plain.name_of(stateful_set)}-{ordinal}"
 
 
@@ -197,7 +190,6 @@ def status(
     update: str,
     now: datetime,
 ) -> Plain:
-    """Return the status that the set's pods amount to."""
     made = list(placed.values())
     active = [pod for pod in made if not pods.is_leaving(pod)]
     ready = sum(pod.status.phase == "Running" and pods.is_ready(pod) for pod in active)

@@ -38,7 +38,6 @@ class StatefulSetController:
         self._clock = clock
 
     def watch(self, queue: WorkQueue[str]) -> None:
-        """Look at a set when it or one of its pods changes."""
         wake(self._sets, queue, lambda value: [plain.key_of(value)])
         wake(self._pods, queue, self._interested, after=self._batch_delay, predicate=self._predicate)
 

@@ -39,7 +39,6 @@ def short_hash(value: Any, salt: int = 0) -> str:
 
 
 def with_label(template: Plain, key: str, value: str) -> Plain:
-    """Return the template with one more label on its pods."""
     meta = template.get("metadata") or {}
     return {**template, "metadata": {**meta, "labels": {**(meta.get("labels") or {}), key: value}}}
 

@@ -175,7 +175,6 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 def reference(about: Plain | Resource | ObjectReference) -> ObjectReference:
-    """Return the reference to an object that an event carries."""
     if isinstance(about, ObjectReference):
         return about
     if isinstance(about, dict):

@@ -12,7 +12,6 @@ from karpenter_local.certificates import LOOPBACK
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """Return `count` different free ports."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-POLL = 0.05
+POLL_SECONDS = 0.05
 """Seconds between two questions whether a process is ready."""
 
 STOP_SECONDS = 10.0
@@ -76,7 +76,7 @@ class ComponentProcess:
                 )
             if loop.time() > deadline:
                 raise ProcessFailed(name=self.name, what=f"was not ready within {within:g} s", log=self.log)
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(POLL_SECONDS)
 
     async def stop(self) -> None:
         """Ask the process to end, insist if it does not, and wait until it has."""

@@ -31,12 +31,10 @@ _PODS: Final = 5
 
 
 def aws_options() -> AwsOptions:
-    """Return the embedded AWS of the demo."""
     return AwsOptions(types=TYPES, pace=_PACE)
 
 
 def aws_scenes() -> tuple[Scene, ...]:
-    """Return the scenes of the demo on the embedded AWS."""
 
     async def release(sandbox: Sandbox) -> None:
         sandbox.aws.control.perform(ReleaseAmi())

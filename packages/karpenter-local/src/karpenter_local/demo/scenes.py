@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from karpenter_local.sandbox.sandbox import Sandbox
 
-TICK: Final = 0.25
+TICK_SECONDS: Final = 0.25
 """Seconds between two looks at the cluster."""
 
 APP: Final = "inflate"
@@ -82,7 +82,7 @@ class Scene(NamedTuple):
 
 
 class SceneResult(NamedTuple):
-    """How a scene ended."""
+    """Outcome of a scene."""
 
     scene: Scene
     held: bool
@@ -164,7 +164,7 @@ SCENES = (
 
 
 async def perform(
-    sandbox: Sandbox, scenes: Iterable[Scene] = SCENES, *, tick: float = TICK
+    sandbox: Sandbox, scenes: Iterable[Scene] = SCENES, *, tick: float = TICK_SECONDS
 ) -> AsyncIterator[tuple[Scene, Picture] | SceneResult]:
     """Play every scene; yield a picture per tick, and how each scene ended."""
     start = sandbox.clock.monotonic()
@@ -184,7 +184,6 @@ async def perform(
 
 
 async def look(sandbox: Sandbox, start: float) -> Picture:
-    """Return the cluster as the demo shows it."""
     pods, nodes, claims = await sandbox.pods(), await sandbox.nodes(), await sandbox.node_claims()
     by_node: dict[str, list[int]] = {}
     for pod in pods:

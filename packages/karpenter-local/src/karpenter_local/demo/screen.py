@@ -120,12 +120,10 @@ class Screen:
         return Panel(text, title="karpenter demo", title_align="left", box=box.ROUNDED)
 
     def log(self, lines: int) -> Text:
-        """Return the latest of what was announced."""
         return Text("\n".join(self._lines[-lines:]), style="dim", overflow="ellipsis", no_wrap=True)
 
 
 def frame(screen: Screen, scene: Scene, picture: Picture, size: ConsoleDimensions) -> Group:
-    """Return the whole screen at one moment."""
     used = 4 + 2 + len(picture.rows)
     log = screen.log(max(min(size.height - used, _SHOWN_LINES), 1))
     return Group(screen.heading(scene, picture), _machines(picture, size.width), Text(""), log)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from karpenter.kube.client import Client
 
 SEED: Final = 1
-_PAUSE: Final = 6.0
-_TAKEN_EVERY: Final = 8
+_CHANGE_SECONDS: Final = 6.0
+_CHANGES_PER_INTERRUPTION: Final = 8
 _LAUNCH_SECONDS: Final = 3.0
 
 
@@ -85,7 +85,14 @@ async def _create(sandbox: Sandbox) -> None:
         )
     for name in sorted({each.namespace for each in WORKLOADS}):
         await sandbox.client.create(Namespace, {"metadata": {"name": name}})
-    await _create_agent(sandbox)
+    # Create a DaemonSet, which every machine has a pod of.
+    labels = {"app": "agent", "team": "platform"}
+    containers = [{"name": "app", "image": "pause", "resources": _AGENT}]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+    spec = {"selector": {"matchLabels": {"app": "agent"}}, "template": template}
+    await sandbox.client.create(
+        DaemonSet, {"metadata": {"name": "agent"}, "spec": spec}, namespace="kube-system"
+    )
     for each in WORKLOADS:
         resources = {"requests": {"cpu": each.cpu, "memory": each.memory}}
         spread = {
@@ -106,34 +113,19 @@ async def _create(sandbox: Sandbox) -> None:
         )
 
 
-async def _create_agent(sandbox: Sandbox) -> None:
-    """Create a DaemonSet, which every machine has a pod of."""
-    labels = {"app": "agent", "team": "platform"}
-    containers = [{"name": "app", "image": "pause", "resources": _AGENT}]
-    template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
-    spec = {"selector": {"matchLabels": {"app": "agent"}}, "template": template}
-    await sandbox.client.create(
-        DaemonSet, {"metadata": {"name": "agent"}, "spec": spec}, namespace="kube-system"
-    )
-
-
 async def _change(sandbox: Sandbox) -> None:
     """Scale workloads, and take spot machines back, for as long as the demo runs."""
     chance = Random(SEED)  # noqa: S311  the chance of a demo, not secrets
     number = 0
     while True:
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(_CHANGE_SECONDS)
         number += 1
         with suppress(KubeError):
-            if number % _TAKEN_EVERY == 0:
-                _take_back(sandbox, chance)
+            if number % _CHANGES_PER_INTERRUPTION == 0:
+                spot = [each for each in sandbox.kwok.machines() if each.labels.get(CAPACITY_TYPE) == SPOT]
+                if spot:
+                    sandbox.kwok.control.interrupt(chance.choice(spot).provider_id)
             else:
                 each = chance.choice(WORKLOADS)
                 count = chance.randint(each.least, each.most)
                 await sandbox.scale(each.name, count, namespace=each.namespace)
-
-
-def _take_back(sandbox: Sandbox, chance: Random) -> None:
-    spot = [each for each in sandbox.kwok.machines() if each.labels.get(CAPACITY_TYPE) == SPOT]
-    if spot:
-        sandbox.kwok.control.interrupt(chance.choice(spot).provider_id)

@@ -22,9 +22,9 @@ from karpenter_local.kubelet.duequeue import DueQueue
 
 log = structlog.stdlib.get_logger(__name__)
 
-TAKES = 1.0
+DRIVER_SECONDS = 1.0
 """Seconds that a driver needs for anything it does."""
-RETRY = 2.0
+RETRY_SECONDS = 2.0
 
 ZONE = "topology.kubernetes.io/zone"
 _FINALIZER = "external-attacher/"
@@ -106,7 +106,7 @@ class Drivers:
         if leaving or not event.object.status.attached:
             self._plan("attachment", event.key)
 
-    def _plan(self, what: str, key: str, after: float = TAKES) -> None:
+    def _plan(self, what: str, key: str, after: float = DRIVER_SECONDS) -> None:
         self.due_queue.put((what, key), asyncio.get_running_loop().time() + after)
 
     def _wants_volume(self, claim: PersistentVolumeClaim) -> bool:
@@ -136,7 +136,7 @@ class Drivers:
                     await self._attach_or_detach(key)
         except KubeError as error:
             log.warning("driver.failed", what=what, key=key, error=str(error))
-            self._plan(what, key, RETRY)
+            self._plan(what, key, RETRY_SECONDS)
 
     async def _provision(self, key: str) -> None:
         claim = self._claims.store.get(key)

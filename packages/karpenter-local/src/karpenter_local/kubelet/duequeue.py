@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-AT_ONCE = 64
+MAX_CONCURRENT_STEPS = 64
 """Steps under way at a time."""
 
 
@@ -37,11 +37,9 @@ class DueQueue(Generic[K]):
         self._woken.set()
 
     def drop(self, key: K) -> None:
-        """Plan nothing for `key`."""
         self._due.pop(key, None)
 
     def take_due(self, now: float) -> list[K]:
-        """Remove and return everything that is due."""
         found = []
         while self._heap and self._heap[0][0] <= now:
             due, order, key = heapq.heappop(self._heap)
@@ -51,13 +49,12 @@ class DueQueue(Generic[K]):
         return found
 
     async def run(self, step: Callable[[K], Awaitable[None]]) -> None:
-        """Take the steps that are due, for ever."""
         loop = asyncio.get_running_loop()
         while True:
             self._woken.clear()
             due = self.take_due(loop.time())
-            for start in range(0, len(due), AT_ONCE):
-                await asyncio.gather(*(step(key) for key in due[start : start + AT_ONCE]))
+            for start in range(0, len(due), MAX_CONCURRENT_STEPS):
+                await asyncio.gather(*(step(key) for key in due[start : start + MAX_CONCURRENT_STEPS]))
             if not due:
                 await self._wait(loop)
 

@@ -24,7 +24,6 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reports(self) -> bool:
-        """Whether anything is heard of the node."""
         return self.state in {"fine", "unready"}
 
 

@@ -57,6 +57,5 @@ class HollowNode(msgspec.Struct, kw_only=True):
         return f"10.{64 + self.number // 65536 % 128}.{self.number // 256 % 256}.{self.number % 256}"
 
     def next_address(self) -> str:
-        """Return an address for one more pod."""
         self.addresses += 1
         return f"10.{192 + self.number // 256 % 64}.{self.number % 256}.{self.addresses % 255 + 1}"

@@ -116,7 +116,6 @@ def region_of(zone: str) -> str:
 
 
 def lease_for(node: Node, now: datetime, *, seconds: int) -> Plain:
-    """Return the lease by which a node says that it lives."""
     return {
         "metadata": {
             "name": node.name,
@@ -139,13 +138,11 @@ def render_micro(moment: datetime) -> str:
 
 
 def driver_labels(node: Node, drivers: Mapping[str, int]) -> dict[str, str]:
-    """Return the labels by which drivers on a node say where their volumes can be reached."""
     zone = node.metadata.labels.get(ZONE)
     return {_ZONES_OF[name]: zone for name in drivers if zone and name in _ZONES_OF}
 
 
 def csi_node_for(node: Node, drivers: Mapping[str, int]) -> Plain:
-    """Return what a node can attach: the drivers, and how many volumes of each."""
     return {
         "metadata": {
             "name": node.name,

@@ -19,7 +19,7 @@ from karpenter_local.kubelet.duequeue import DueQueue
 
 log = structlog.stdlib.get_logger(__name__)
 
-RETRY = 1.0
+RETRY_SECONDS = 1.0
 
 
 class Mounts:
@@ -48,13 +48,12 @@ class Mounts:
             self.due_queue.put(node, self._now())
 
     async def step(self, node: str) -> None:
-        """Say on the node which volumes are in use."""
         names = sorted({name for names in self._used.get(node, {}).values() for name in names})
         try:
             await self._writer.set_status(Node, node, {"volumesInUse": names or None})
         except KubeError as error:
             log.warning("node.volumes_not_reported", node=node, error=str(error))
-            self.due_queue.put(node, self._now() + RETRY)
+            self.due_queue.put(node, self._now() + RETRY_SECONDS)
 
     def attached(self, node: str, pod: Pod) -> bool:
         """Say whether everything the pod needs is attached to the node and every claim is bound."""

@@ -26,10 +26,10 @@ from karpenter_local.kubelet.settings import KubeletSettings
 
 log = structlog.stdlib.get_logger(__name__)
 
-GROUP = 50
+LEASES_PER_TURN = 50
 """Leases renewed between two breaths."""
 
-RETRY = 1.0
+RETRY_SECONDS = 1.0
 
 
 class NodeRunner:
@@ -58,7 +58,6 @@ class NodeRunner:
         self._nodes.subscribe(self._node_changed)
 
     def report_soon(self, name: str) -> None:
-        """Plan a report of a node whose health changed."""
         self.due_queue.put(name, self._now())
 
     def _now(self) -> float:
@@ -69,18 +68,15 @@ class NodeRunner:
         hollow_node = self._hollow_nodes.get(node.name)
         if isinstance(event, InformerDelete):
             if hollow_node is not None and hollow_node.uid == node.metadata.uid:
-                self._leave(hollow_node)
+                self._pods.forget(hollow_node)
+                self.due_queue.drop(hollow_node.name)
+                del self._hollow_nodes[hollow_node.name]
         elif hollow_node is None and self._settings.adopts(node):
             # A node that comes back under its name has its old address, as pods that are still there know it.
             number = self._numbers.setdefault(node.name, len(self._numbers) + 1)
             hollow_node = HollowNode(name=node.name, uid=node.metadata.uid, number=number)
             self._hollow_nodes[node.name] = hollow_node
             self.due_queue.put(node.name, self._now() + self._settings.boot)
-
-    def _leave(self, hollow_node: HollowNode) -> None:
-        self._pods.forget(hollow_node)
-        self.due_queue.drop(hollow_node.name)
-        del self._hollow_nodes[hollow_node.name]
 
     async def step(self, name: str) -> None:
         """Let a node join, or report once more."""
@@ -92,7 +88,7 @@ class NodeRunner:
             await self._report(hollow_node, node)
         except KubeError as error:
             log.warning("node.report_failed", node=name, error=str(error))
-            self.due_queue.put(name, self._now() + RETRY)
+            self.due_queue.put(name, self._now() + RETRY_SECONDS)
             return
         self.due_queue.put(name, self._now() + self._settings.report)
 
@@ -141,9 +137,9 @@ class NodeRunner:
                 for hollow_node in self._hollow_nodes.values()
                 if hollow_node.joined and hollow_node.health.reports
             ]
-            for start in range(0, len(alive), GROUP):
+            for start in range(0, len(alive), LEASES_PER_TURN):
                 await asyncio.gather(
-                    *(self._renew(hollow_node) for hollow_node in alive[start : start + GROUP])
+                    *(self._renew(hollow_node) for hollow_node in alive[start : start + LEASES_PER_TURN])
                 )
                 await asyncio.sleep(0)
 

@@ -27,13 +27,13 @@ from karpenter_local.kubelet.script import PodTimings, script_for
 
 log = structlog.stdlib.get_logger(__name__)
 
-RETRY = 1.0
+RETRY_SECONDS = 1.0
 """Seconds after which a step that failed, or waits for a volume, is tried again."""
 
 _OVER = frozenset({"stopping", "ended"})
 # CrashLoopBackOff: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
-_FIRST_RESTART = 10.0
-_LONGEST_RESTART = 300.0
+_FIRST_RESTART_SECONDS = 10.0
+_LONGEST_RESTART_SECONDS = 300.0
 
 
 class PodRunner:
@@ -105,7 +105,16 @@ class PodRunner:
         if run is None:
             run = self._take_on(pod, hollow_node)
         if pod.metadata.deletion_timestamp is not None and run is not None:
-            self._begin_to_stop(pod, run, hollow_node)
+            grace = float(pod.metadata.deletion_grace_period_seconds or 0)
+            takes = 0.0
+            if run.stage != "ended":
+                hooks = run.script.pre_stop if run.started else 0.0
+                takes = min(hooks + run.script.stop * hollow_node.health.factor, grace)
+            by = self._now() + takes
+            if run.stop_by is None or by < run.stop_by:
+                run.stop_by = by
+                run.stage = "stopping"
+                self.due_queue.put(run.key, by)
 
     def _take_on(self, pod: Pod, hollow_node: HollowNode) -> PodRun | None:
         finished = pod.status.phase in {"Succeeded", "Failed"}
@@ -127,18 +136,6 @@ class PodRunner:
         self._runs[pod.key] = hollow_node.runs[pod.key] = run
         self.due_queue.put(pod.key, self._now())
         return run
-
-    def _begin_to_stop(self, pod: Pod, run: PodRun, hollow_node: HollowNode) -> None:
-        grace = float(pod.metadata.deletion_grace_period_seconds or 0)
-        takes = 0.0
-        if run.stage != "ended":
-            hooks = run.script.pre_stop if run.started else 0.0
-            takes = min(hooks + run.script.stop * hollow_node.health.factor, grace)
-        by = self._now() + takes
-        if run.stop_by is None or by < run.stop_by:
-            run.stop_by = by
-            run.stage = "stopping"
-            self.due_queue.put(run.key, by)
 
     def _drop(self, key: str) -> None:
         run = self._runs.pop(key, None)
@@ -163,12 +160,19 @@ class PodRunner:
             return
         try:
             if run.deadline is not None and self._now() >= run.deadline and run.stage not in _OVER:
-                await self._overdue(run, pod, hollow_node)
+                message = "Pod was active on the node longer than the specified deadline"
+                await self._report(
+                    pod,
+                    status.ended(
+                        pod, self._clock.now(), exit_code=137, reason="DeadlineExceeded", message=message
+                    ),
+                )
+                self._ended(run, hollow_node)
             else:
                 await self._advance(run, pod, hollow_node)
         except KubeError as error:
             log.warning("pod.step_failed", pod=key, node=run.node, stage=run.stage, error=str(error))
-            self.due_queue.put(key, self._now() + RETRY)
+            self.due_queue.put(key, self._now() + RETRY_SECONDS)
 
     async def _advance(self, run: PodRun, pod: Pod, hollow_node: HollowNode) -> None:
         match run.stage:
@@ -208,14 +212,6 @@ class PodRunner:
         self._writer.record_event(pod, "Warning", reason, message)
         return False
 
-    async def _overdue(self, run: PodRun, pod: Pod, hollow_node: HollowNode) -> None:
-        message = "Pod was active on the node longer than the specified deadline"
-        await self._report(
-            pod,
-            status.ended(pod, self._clock.now(), exit_code=137, reason="DeadlineExceeded", message=message),
-        )
-        self._ended(run, hollow_node)
-
     def _ended(self, run: PodRun, hollow_node: HollowNode) -> None:
         if run.stage != "stopping":
             run.stage = "ended"
@@ -224,7 +220,7 @@ class PodRunner:
 
     async def _start(self, run: PodRun, pod: Pod, hollow_node: HollowNode) -> None:
         if not self.mounts.attached(hollow_node.name, pod):
-            self.due_queue.put(run.key, self._now() + RETRY)
+            self.due_queue.put(run.key, self._now() + RETRY_SECONDS)
             return
         run.started = self._now()
         if not run.address:
@@ -263,7 +259,7 @@ class PodRunner:
         code = run.script.exit_code
         if code and pod.spec.restart_policy == "OnFailure":
             run.restarts += 1
-            wait = min(_FIRST_RESTART * 2.0 ** (run.restarts - 1), _LONGEST_RESTART)
+            wait = min(_FIRST_RESTART_SECONDS * 2.0 ** (run.restarts - 1), _LONGEST_RESTART_SECONDS)
             place = _place(run, pod, hollow_node)
             await self._report(
                 pod, status.running(pod, place, self._clock.now(), ready=True, restarts=run.restarts)

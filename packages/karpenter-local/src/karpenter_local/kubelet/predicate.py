@@ -6,7 +6,7 @@ from karpenter.core.model.resources import Resources
 
 
 class Shortage(msgspec.Struct, frozen=True):
-    """What a node has too little of."""
+    """A resource of which a node has too little."""
 
     resource: str
     requested: int

@@ -33,7 +33,7 @@ SELF_ENDING = frozenset({"Never", "OnFailure"})
 
 
 class PodTimings(msgspec.Struct, frozen=True, kw_only=True):
-    """How long things take where a pod does not say."""
+    """Durations, in seconds, for pods that do not give their own."""
 
     create: float = 1.0
     """Seconds from being bound to running."""

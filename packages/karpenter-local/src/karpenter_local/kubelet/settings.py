@@ -35,5 +35,4 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
         return max(300.0, 10 * self.heartbeat)
 
     def adopts(self, node: Node) -> bool:
-        """Say whether a simulated kubelet runs for this node."""
         return node.metadata.annotations.get(UNMANAGED) != "none"

@@ -25,12 +25,11 @@ log = structlog.stdlib.get_logger(__name__)
 
 # https://kubernetes.io/docs/tasks/configure-pod-container/static-pod/
 MIRROR = "kubernetes.io/config.mirror"
-AGAIN = 1.0
+RETRY_SECONDS = 1.0
 """Seconds after which a mirror that was deleted is made again."""
 
 
 def mirror_of(manifest: Plain, node: str, node_uid: str) -> Plain:
-    """Return the mirror of a static pod on a node."""
     body = deepcopy(manifest)
     meta = body.setdefault("metadata", {})
     digest = hashlib.blake2b(msgspec.json.encode(manifest, order="sorted"), digest_size=16).hexdigest()
@@ -75,7 +74,7 @@ class StaticPods:
 
     def _pod_changed(self, event: InformerEvent[Pod]) -> None:
         if isinstance(event, InformerDelete) and event.key in self._wanted:
-            self.due_queue.put(event.key, asyncio.get_running_loop().time() + AGAIN)
+            self.due_queue.put(event.key, asyncio.get_running_loop().time() + RETRY_SECONDS)
 
     async def step(self, key: str) -> None:
         """Make a mirror that is missing, if its node is there."""
@@ -88,4 +87,4 @@ class StaticPods:
             await self._writer.ensure(Pod, body, namespace=body["metadata"]["namespace"])
         except KubeError as error:
             log.warning("mirror.not_made", pod=key, error=str(error))
-            self.due_queue.put(key, asyncio.get_running_loop().time() + AGAIN)
+            self.due_queue.put(key, asyncio.get_running_loop().time() + RETRY_SECONDS)

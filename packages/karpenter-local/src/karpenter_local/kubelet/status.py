@@ -24,7 +24,6 @@ class PodAddresses(msgspec.Struct, frozen=True):
 
 
 def creating(pod: Pod, place: PodAddresses, now: datetime) -> Plain:
-    """Return the status of a pod whose containers are being made."""
     waits = "PodInitializing" if pod.spec.init_containers else "ContainerCreating"
     status: Plain = {
         "phase": "Pending",
@@ -42,7 +41,6 @@ def creating(pod: Pod, place: PodAddresses, now: datetime) -> Plain:
 
 
 def running(pod: Pod, place: PodAddresses, now: datetime, *, ready: bool, restarts: int = 0) -> Plain:
-    """Return the status of a pod whose containers run."""
     ready = ready and all(_gate_is_open(pod, gate.condition_type) for gate in pod.spec.readiness_gates)
     started = pod.status.start_time or now
     status: Plain = {

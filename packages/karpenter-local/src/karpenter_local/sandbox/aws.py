@@ -45,10 +45,10 @@ T = TypeVar("T")
 
 log = structlog.stdlib.get_logger(__name__)
 
-_AT_ONCE: Final = InstanceTimings(pending=0.0, boot=0.0, initialize=0.0)
+_NO_DELAYS: Final = InstanceTimings(pending=0.0, boot=0.0, initialize=0.0)
 """How long instances of node groups take that are there from the beginning."""
 
-_RETRY: Final = 5.0
+_RETRY_SECONDS: Final = 5.0
 """Seconds after which an operator that could not learn what it needs of AWS is started again."""
 
 
@@ -173,7 +173,7 @@ class AwsSandboxCloud:
         groups = self.options.node_groups
         if not groups:
             return
-        pace, self.machine_room.pace = self.machine_room.pace, _AT_ONCE
+        pace, self.machine_room.pace = self.machine_room.pace, _NO_DELAYS
         for group in groups:
             await self._blocking(self.site.estate.add_node_group, group)
         await self.machine_room.joined(sum(group.count for group in groups))
@@ -188,7 +188,7 @@ class AwsSandboxCloud:
 
 
 class AwsConnection:
-    """What one operator has on the embedded AWS."""
+    """Connection of one operator to the embedded AWS."""
 
     def __init__(self, aws: AwsApi, provider: AwsProvider) -> None:
         self._aws = aws
@@ -202,7 +202,7 @@ class AwsConnection:
                 await prepare(self._services)
             except CloudError as error:
                 log.warning("operator.did_not_begin", error=str(error))
-                await asyncio.sleep(_RETRY)
+                await asyncio.sleep(_RETRY_SECONDS)
             else:
                 return
 

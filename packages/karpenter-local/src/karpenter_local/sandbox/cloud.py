@@ -35,7 +35,7 @@ _BEHAVIOUR: Final = Behaviour(launch=1.0)
 
 
 class CloudConnection(Protocol):
-    """What one operator has in a cloud."""
+    """Connection of one operator to a cloud."""
 
     @property
     def provider(self) -> CloudProvider: ...
@@ -111,7 +111,6 @@ class KwokSandboxCloud:
         return self.cloud.control
 
     async def start(self, cluster: RunningCluster) -> None:
-        """Create a node class, if one is wanted."""
         if self._options.node_class:
             await create_kwok_node_class(cluster.client)
 
@@ -143,7 +142,7 @@ class KwokSandboxCloud:
 
 
 class KwokConnection:
-    """What one operator has in the cloud in memory."""
+    """Connection of one operator to the cloud in memory."""
 
     def __init__(self, provider: CloudProvider) -> None:
         self.provider = provider
@@ -165,7 +164,6 @@ class KwokInOperator:
         self._options = options
 
     async def start(self, cluster: RunningCluster) -> None:
-        """Create a node class, if one is wanted."""
         if self._options.node_class:
             await create_kwok_node_class(cluster.client)
 

@@ -49,10 +49,8 @@ class RunningCluster:
 
     kubelets: HollowNodes
     connect: Callable[[str], Client]
-    """Returns a client of a component, which is named."""
 
     transport: Callable[[], Transport]
-    """Returns the transport of an operator in this process."""
 
     url: str = ""
     kubeconfig: str = ""
@@ -63,7 +61,6 @@ class RunningCluster:
 
 
 def embedded_cluster(options: ClusterOptions, *, clock: Clock, seed: int) -> LocalCluster:
-    """Return an embedded cluster that does not run yet."""
     return LocalCluster(
         clock,
         seed=seed,

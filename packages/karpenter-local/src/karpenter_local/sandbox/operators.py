@@ -44,7 +44,7 @@ LEASE_TERMS: Final = Terms(duration=30.0, renew_within=20.0, retry=5.0)
 
 
 class OperatorSeams(Protocol):
-    """What stands between one operator and everything else."""
+    """Transport, clock and AWS of one operator, which a test can replace."""
 
     @property
     def transport(self) -> Transport: ...
@@ -52,9 +52,7 @@ class OperatorSeams(Protocol):
     @property
     def clock(self) -> Clock: ...
 
-    def aws(self, site: ClusterAccount) -> AwsApi:
-        """Return how it calls the embedded AWS."""
-        ...
+    def aws(self, site: ClusterAccount) -> AwsApi: ...
 
     def sever(self) -> None: ...
 
@@ -209,15 +207,12 @@ class Replica:
         if self._elector is None:
             await self.operator.__aenter__()
         else:
-            await self._lead(self._elector)
-
-    async def _lead(self, elector: LeaderElector) -> None:
-        """Wait for the Lease, work while it is ours, and tell when it is not any longer."""
-        try:
-            await elector.lead(self._work)
-        except LeadershipLost:
-            assert self._on_lost is not None
-            self._on_lost(self)
+            # Wait for the Lease, work while it is ours, and tell when it is not any longer.
+            try:
+                await self._elector.lead(self._work)
+            except LeadershipLost:
+                assert self._on_lost is not None
+                self._on_lost(self)
 
     async def _work(self) -> None:
         async with self.operator:

@@ -41,7 +41,7 @@ _EVALUATED: Final = "karpenter_voluntary_disruption_decision_evaluation_duration
 
 
 class ProcessUsage(NamedTuple):
-    """What a process has used so far."""
+    """Processor time and memory that a process has used so far."""
 
     cpu: float
     """Seconds of processor time."""
@@ -54,7 +54,6 @@ class ProcessUsage(NamedTuple):
 
 
 def usage_of(pid: int) -> ProcessUsage:
-    """Return what a process has used so far."""
     status = dict(
         line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line
     )
@@ -74,7 +73,6 @@ class ClusterSubprocess(NamedTuple):
     pid: int
 
     def usage(self) -> ProcessUsage:
-        """Return what the process has used so far."""
         return usage_of(self.pid)
 
 
@@ -88,7 +86,6 @@ class OperatorSubprocess:
         self._started = time.monotonic()
 
     def usage(self) -> ProcessUsage:
-        """Return what the process has used so far."""
         return usage_of(self._process.pid)
 
     async def until_leading(self) -> float:

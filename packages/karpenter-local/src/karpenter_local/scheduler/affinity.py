@@ -68,7 +68,6 @@ def affinity_score(table: NodeTable, pod_info: PodInfo) -> Ints | None:
 
 
 def _held(table: NodeTable, key: str, counts: Ints) -> Mask:
-    """Return the rows in a domain of `key` where `counts` has any."""
     domain = table.domains.of(key)
     among = table.rows.alive & (domain.of != OUTSIDE)
     found = np.zeros_like(table.rows.alive)

@@ -17,7 +17,7 @@ from karpenter_local.scheduler.storage import SELECTED_NODE
 from karpenter_local.scheduler.volumes import Binding
 
 # bindTimeoutSeconds: https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/
-LONGEST_WAIT = 600.0
+BIND_TIMEOUT_SECONDS = 600.0
 """Seconds for which the volumes of a pod may take to be bound."""
 
 
@@ -48,7 +48,7 @@ class Binder:
         for binding in placed.bindings:
             await self._begin(binding, placed.node)
         try:
-            async with asyncio.timeout(LONGEST_WAIT):
+            async with asyncio.timeout(BIND_TIMEOUT_SECONDS):
                 for binding in placed.bindings:
                     await self._bound(binding.claim)
         except TimeoutError:

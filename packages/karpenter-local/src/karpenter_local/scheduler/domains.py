@@ -32,7 +32,6 @@ class Domain:
         return len(self._numbers)
 
     def put(self, row: int, value: str | None) -> None:
-        """Note the label of the node at `row`."""
         self._of.data[row] = OUTSIDE if value is None else self._numbers.setdefault(value, len(self._numbers))
 
     def total(self, counts: Ints, among: Mask) -> Ints:
@@ -65,13 +64,11 @@ class Domains:
         return domain
 
     def put(self, row: int, labels: Mapping[str, str]) -> None:
-        """Note the labels of the node at `row`."""
         self._labels[row] = labels
         for key, domain in self._by_key.items():
             domain.put(row, labels.get(key))
 
     def drop(self, row: int) -> None:
-        """Forget the node at `row`."""
         self._labels.pop(row, None)
         for domain in self._by_key.values():
             domain.put(row, None)

@@ -86,7 +86,6 @@ class EventHandlers:
         )
 
     def budgets(self) -> list[PDBLimit]:
-        """Return what the disruption budgets allow now."""
         return [
             PDBLimit(
                 namespace=each.namespace,

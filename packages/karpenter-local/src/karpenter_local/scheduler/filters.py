@@ -19,7 +19,7 @@ from karpenter_local.scheduler.reasons import Filter
 from karpenter_local.scheduler.rows import Mask
 from karpenter_local.scheduler.storage import PodVolumeClaims
 
-_ROOM = frozenset({Filter.PORTS, Filter.RESOURCES})
+_ROOM_FILTERS = frozenset({Filter.PORTS, Filter.RESOURCES})
 
 
 class FilterRefusal(msgspec.Struct, frozen=True):
@@ -47,7 +47,6 @@ class FitError(msgspec.Struct, frozen=True):
 
 
 def feasible(table: NodeTable, pod_info: PodInfo, pod_volumes: PodVolumeClaims) -> Mask:
-    """Return the rows where the pod can go now."""
     if pod_volumes.refusal:
         return np.zeros_like(table.rows.alive)
     view = table.view(pod_info.placement)
@@ -68,7 +67,9 @@ def feasible_at(table: NodeTable, pod_info: PodInfo, pod_volumes: PodVolumeClaim
         return False
     only = np.zeros_like(table.rows.alive)
     only[row] = True
-    beyond_room = (o for o in _refusals(table, pod_info, pod_volumes, view, only) if o.filter not in _ROOM)
+    beyond_room = (
+        o for o in _refusals(table, pod_info, pod_volumes, view, only) if o.filter not in _ROOM_FILTERS
+    )
     return not any(refused_by.rows[row] for refused_by in beyond_room)
 
 
@@ -104,7 +105,6 @@ def refusal(table: NodeTable, pod_info: PodInfo, pod_volumes: PodVolumeClaims) -
 
 
 def refusal_at(table: NodeTable, pod_info: PodInfo, pod_volumes: PodVolumeClaims, row: int) -> list[str]:
-    """Return the words of the first filter that refuses one row."""
     if pod_volumes.refusal:
         return [pod_volumes.refusal]
     view = table.view(pod_info.placement)

@@ -27,7 +27,7 @@ from karpenter_local.scheduler.schedule_one import NAME, ScheduleOne, Unplaced
 log = structlog.stdlib.get_logger(__name__)
 
 WORKERS = 8
-BACKLOG = 256
+MAX_WAITING_DECISIONS = 256
 """Decisions that may wait to be carried out before the next is made."""
 
 YIELD_EVERY = 16
@@ -47,7 +47,7 @@ class KubeScheduler:
             self.scheduler, informers, monotonic=clock.monotonic, woke=self._woken.set
         )
         self._binder = Binder(writer, informers.claims)
-        self._orders: asyncio.Queue[tuple[Pod, Placed | Unplaced]] = asyncio.Queue(BACKLOG)
+        self._orders: asyncio.Queue[tuple[Pod, Placed | Unplaced]] = asyncio.Queue(MAX_WAITING_DECISIONS)
         self._long: set[asyncio.Task[None]] = set()
         """Bindings that wait for volumes."""
 
@@ -90,7 +90,16 @@ class KubeScheduler:
         while True:
             pod, decision = await self._orders.get()
             if isinstance(decision, Unplaced):
-                await self._explain(pod, decision)
+                # Tell the pod's owner why it waits, and make room for it if that was decided.
+                try:
+                    if decision.victims is not None:
+                        await self._evict(pod, decision.victims)
+                    await self._write(pod, decision)
+                except KubeError as error:
+                    log.warning("pod.not_explained", pod=pod.key, error=str(error))
+                    self.scheduler.queue.retry(pod.key, self._clock.monotonic())
+                    self._woken.set()
+                self._writer.record_event(pod, "Warning", "FailedScheduling", decision.message)
             elif decision.bindings:
                 task = asyncio.get_running_loop().create_task(self._bind(pod, decision))
                 self._long.add(task)
@@ -109,18 +118,6 @@ class KubeScheduler:
             return
         message = f"Successfully assigned {pod.key} to {placed.node}"
         self._writer.record_event(pod, "Normal", "Scheduled", message)
-
-    async def _explain(self, pod: Pod, decision: Unplaced) -> None:
-        """Tell the pod's owner why it waits, and make room for it if that was decided."""
-        try:
-            if decision.victims is not None:
-                await self._evict(pod, decision.victims)
-            await self._write(pod, decision)
-        except KubeError as error:
-            log.warning("pod.not_explained", pod=pod.key, error=str(error))
-            self.scheduler.queue.retry(pod.key, self._clock.monotonic())
-            self._woken.set()
-        self._writer.record_event(pod, "Warning", "FailedScheduling", decision.message)
 
     async def _write(self, pod: Pod, decision: Unplaced) -> None:
         known = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)

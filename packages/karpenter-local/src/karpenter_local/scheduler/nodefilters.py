@@ -26,7 +26,7 @@ _DISCOURAGES = "PreferNoSchedule"
 
 
 class NodeFilterResult:
-    """What one placement finds on every row."""
+    """Result of the filters of one placement on every row."""
 
     def __init__(self, placement: NodeConstraints, rows: Rows) -> None:
         self.placement = placement
@@ -114,7 +114,6 @@ class NodeFilterResults:
 
 
 def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    """Say whether one of the tolerations covers `taint`."""
     return any(tolerates_taint(toleration, taint) for toleration in tolerations)
 
 

@@ -39,12 +39,10 @@ class NodeResourceTable:
         return self._left[name]
 
     def offered(self, name: str) -> Ints:
-        """Return how much of `name` each row has for pods."""
         self.resource(name)
         return self._offered[name].data
 
     def left(self, name: str) -> Ints:
-        """Return how much of `name` is left on each row."""
         return self.resource(name).data
 
     def load(self, which: int) -> Ints:
@@ -70,10 +68,15 @@ class NodeResourceTable:
             column.data[row] += by * amount
         self._pods_left.data[row] -= by
         if pod_info.ports:
-            self._use_ports(row, pod_info.ports, by)
+            used = self._ports.setdefault(row, Counter())
+            for port in pod_info.ports:
+                used[port] += by
+                if not used[port]:
+                    del used[port]
+            if not used:
+                del self._ports[row]
 
     def fits(self, pod_info: PodInfo) -> Mask:
-        """Return the rows with room for one more pod like this."""
         fits = self._pods_left.data >= 1
         for name, amount in pod_info.requests:
             fits &= self.resource(name).data >= amount
@@ -102,19 +105,9 @@ class NodeResourceTable:
         return enough
 
     def ports_taken(self, ports: Iterable[HostPort]) -> list[int]:
-        """Return the rows where one of the ports is in use."""
         wanted = tuple(ports)
         return [
             row
             for row, used in self._ports.items()
             if any(want.conflicts_with(port) for want in wanted for port in used)
         ]
-
-    def _use_ports(self, row: int, ports: Iterable[HostPort], by: int) -> None:
-        used = self._ports.setdefault(row, Counter())
-        for port in ports:
-            used[port] += by
-            if not used[port]:
-                del used[port]
-        if not used:
-            del self._ports[row]

@@ -98,7 +98,6 @@ class NodeTable:
         self._release_if_empty(row)
 
     def set_volume_limits(self, node: str, limits: dict[str, int]) -> None:
-        """Note how many volumes of each driver a node takes."""
         if limits or self.rows.find(node) is not None:
             self.attached.set_limits(self.rows.claim(node), limits)
             self.revision += 1
@@ -147,7 +146,6 @@ class NodeTable:
         return self._on.get(row, {}).values()
 
     def view(self, placement: NodeConstraints) -> NodeFilterResult:
-        """Return what the placement finds on every row."""
         return self._views.of(placement, self.nodes, self._node_changed.data, self._node_revision)
 
     @contextmanager

@@ -13,7 +13,6 @@ from karpenter.core.model.requirement import integer
 
 
 def any_holds(terms: Iterable[NodeSelectorTerm], labels: Mapping[str, str], name: str) -> bool:
-    """Say whether one of the terms holds for the node called `name`."""
     return any(holds(term, labels, name) for term in terms)
 
 
@@ -38,13 +37,9 @@ def _meets(condition: NodeSelectorRequirement, labels: Mapping[str, str]) -> boo
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt" if value is not None and len(condition.values) == 1:
-            return _compares(value, condition.operator, condition.values[0])
+            number, limit = integer(value), integer(condition.values[0])
+            if number is None or limit is None:
+                return False
+            return number > limit if condition.operator == "Gt" else number < limit
         case _:
             return False
-
-
-def _compares(value: str, operator: str, bound: str) -> bool:
-    number, limit = integer(value), integer(bound)
-    if number is None or limit is None:
-        return False
-    return number > limit if operator == "Gt" else number < limit

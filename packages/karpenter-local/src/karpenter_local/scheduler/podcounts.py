@@ -38,7 +38,7 @@ class _SelectorCount:
 
 
 class PodCounts:
-    """How many pods of each label set, and of each selector that was asked for, are on each row."""
+    """Counts of pods on each row, by label set and by each selector that was asked for."""
 
     def __init__(self, rows: Rows, namespaces: NamespaceLabels) -> None:
         self._rows = rows
@@ -60,7 +60,11 @@ class PodCounts:
             if living or not counted.pod_selector.living:
                 counted.column.data[row] += by
         if counts[0] == 0:
-            self._forget(pod_labels, row)
+            in_namespace = self._placed[pod_labels.namespace]
+            del in_namespace[pod_labels][row]
+            if not in_namespace[pod_labels]:
+                del in_namespace[pod_labels]
+                self._reach.pop(pod_labels, None)
 
     def remove(self, pod_labels: PodLabels, row: int, *, living: bool) -> None:
         """Count one pod less at `row`."""
@@ -91,13 +95,6 @@ class PodCounts:
             reached = [t for t in nearby if t.pod_selector.includes(pod_labels, self._namespaces)]
             self._reach[pod_labels] = reached
         return reached
-
-    def _forget(self, pod_labels: PodLabels, row: int) -> None:
-        in_namespace = self._placed[pod_labels.namespace]
-        del in_namespace[pod_labels][row]
-        if not in_namespace[pod_labels]:
-            del in_namespace[pod_labels]
-            self._reach.pop(pod_labels, None)
 
     def _begin(self, pod_selector: PodSelector) -> _SelectorCount:
         counted = self._counted[pod_selector] = _SelectorCount(pod_selector, self._rows.ints())
@@ -145,7 +142,7 @@ R = TypeVar("R", bound=AffinityRule)
 
 
 class RuleCarriers(Generic[R]):
-    """How many pods on each row have each rule; looked up by the labels of the incoming pod."""
+    """Counts of pods on each row by their rules; looked up by the labels of the incoming pod."""
 
     def __init__(self, rows: Rows, namespaces: NamespaceLabels) -> None:
         self._rows = rows

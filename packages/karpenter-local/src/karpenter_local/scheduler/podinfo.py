@@ -40,7 +40,7 @@ HARD_AFFINITY_WEIGHT = 1
 
 
 class NodeConstraints(msgspec.Struct, frozen=True):
-    """What the pod asks of the node itself, whatever else runs there."""
+    """Constraints of a pod on the node itself, whatever else runs there."""
 
     selector: tuple[tuple[str, str], ...] = ()
     terms: tuple[NodeSelectorTerm, ...] | None = None
@@ -72,7 +72,7 @@ class WeightedAffinityRule(AffinityRule, frozen=True):
 
 
 class PodInfo(msgspec.Struct, frozen=True, eq=False):
-    """What the scheduler knows about pods of one template. Interned, so it is compared by identity."""
+    """Scheduling facts of the pods of one template. Interned, so it is compared by identity."""
 
     pod_labels: PodLabels
     priority: int
@@ -150,7 +150,6 @@ def _fingerprint(pod: Pod, own: LabelSelector | None) -> bytes:
 
 
 def compile_pod_info(pod: Pod, own: LabelSelector | None = None) -> PodInfo:
-    """Return what `pod` asks for, worked out from its spec."""
     spec = pod.spec
     pod_labels = PodLabels.of(pod.namespace, pod.metadata.labels)
     requests = {name: amount for name, amount in pod_requests(pod).items() if amount and name != PODS}

@@ -17,7 +17,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class PodLabels(msgspec.Struct, frozen=True):
-    """What a selector can see of a pod. Pods of one template share it."""
+    """Namespace and labels of a pod, all that a selector can see. Pods of one template share it."""
 
     namespace: str
     pairs: Labels
@@ -25,7 +25,6 @@ class PodLabels(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, namespace: str, labels: Mapping[str, str]) -> "PodLabels":
-        """Return the identity of a pod with these labels."""
         return cls(namespace, tuple(sorted(labels.items())))
 
 
@@ -75,5 +74,4 @@ class PodSelector(msgspec.Struct, frozen=True):
         return frozenset.intersection(*(clause.namespaces for clause in self.clauses))
 
     def includes(self, pod_labels: PodLabels, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
-        """Say whether every clause includes pods with this identity."""
         return all(clause.includes(pod_labels, namespaces) for clause in self.clauses)

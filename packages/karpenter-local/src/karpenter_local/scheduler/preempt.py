@@ -31,7 +31,7 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PDBLimit(msgspec.Struct, frozen=True):
-    """What a disruption budget allows at this moment."""
+    """Evictions that a disruption budget allows at this moment."""
 
     namespace: str
     selector: Selector
@@ -60,7 +60,7 @@ class Victims(msgspec.Struct, frozen=True):
 
 
 class PreemptionContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What preemption needs to know beyond the pod."""
+    """Budgets, expected pods and nominations that preemption takes into account."""
 
     budgets: Callable[[], Iterable[PDBLimit]] = tuple
     """Called only if there are pods of lower priority."""

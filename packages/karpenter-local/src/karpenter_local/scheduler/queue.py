@@ -18,9 +18,9 @@ from karpenter_local.scheduler.reasons import Filter
 
 # podInitialBackoffSeconds and podMaxBackoffSeconds; unschedulable pods are tried again after five minutes:
 # https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/
-FIRST_BACKOFF = 1.0
-LONGEST_BACKOFF = 10.0
-LONGEST_PARKED = 300.0
+FIRST_BACKOFF_SECONDS = 1.0
+LONGEST_BACKOFF_SECONDS = 10.0
+LONGEST_PARKED_SECONDS = 300.0
 
 
 class _Waiting(msgspec.Struct, kw_only=True):
@@ -40,7 +40,7 @@ class _Waiting(msgspec.Struct, kw_only=True):
         """How long to wait after the last attempt."""
         if not self.attempts:
             return 0.0
-        return min(FIRST_BACKOFF * 2.0 ** (self.attempts - 1), LONGEST_BACKOFF)
+        return min(FIRST_BACKOFF_SECONDS * 2.0 ** (self.attempts - 1), LONGEST_BACKOFF_SECONDS)
 
 
 class SchedulingQueue:
@@ -74,7 +74,6 @@ class SchedulingQueue:
         self._make_ready(pod)
 
     def remove(self, key: str) -> None:
-        """Forget a pod: it has a node, or is gone."""
         pod = self._pods.pop(key, None)
         if pod is not None:
             self._unpark(pod)
@@ -102,7 +101,7 @@ class SchedulingQueue:
         self._parked[key] = None
         for each in filters:
             self._parked_by.setdefault(each, {})[key] = None
-        heapq.heappush(self._oldest, (pod.tried + LONGEST_PARKED, self._ticket(pod), key))
+        heapq.heappush(self._oldest, (pod.tried + LONGEST_PARKED_SECONDS, self._ticket(pod), key))
 
     def retry(self, key: str, now: float) -> None:
         """Note that a try failed for a reason outside of the cluster's state; the pod only backs off."""

@@ -48,7 +48,6 @@ class Rows:
 
     @property
     def alive(self) -> Mask:
-        """Which rows have a Node behind them."""
         return self._alive.data
 
     @property
@@ -57,7 +56,6 @@ class Rows:
         return self._nodes
 
     def find(self, name: str) -> int | None:
-        """Return the row of the node called `name`, if it has one."""
         return self._index.get(name)
 
     def claim(self, name: str) -> int:
@@ -72,7 +70,9 @@ class Rows:
             row = len(self.names)
             self.names.append(name)
             if row >= self.capacity:
-                self._widen()
+                self.capacity *= 2
+                for column in self._columns:
+                    column.widen(self.capacity)
         self._index[name] = row
         return row
 
@@ -88,18 +88,11 @@ class Rows:
         self._alive.data[row] = alive
 
     def flags(self, *, fill: bool = False) -> NodeColumn[np.bool_]:
-        """Return a new column of yes and no."""
         return self._add(NodeColumn(np.full(self.capacity, fill, np.bool_), fill))
 
     def ints(self, *, fill: int = 0) -> NodeColumn[np.int64]:
-        """Return a new column of whole numbers."""
         return self._add(NodeColumn(np.full(self.capacity, fill, np.int64), fill))
 
     def _add(self, column: NodeColumn[Cell]) -> NodeColumn[Cell]:
         self._columns.add(column)
         return column
-
-    def _widen(self) -> None:
-        self.capacity *= 2
-        for column in self._columns:
-            column.widen(self.capacity)

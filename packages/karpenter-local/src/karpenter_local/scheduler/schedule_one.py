@@ -42,7 +42,7 @@ class Unplaced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """What was found for a template, to be given again while nothing changes that could alter it."""
+    """Refusal of a template, given again while nothing changes that could alter it."""
 
     message: str
     filters: frozenset[Filter]
@@ -51,7 +51,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 class ScheduleOne:
-    """What the scheduler knows of the cluster."""
+    """The scheduler's state of the cluster, and its decision for one pod at a time."""
 
     def __init__(self, *, seed: int) -> None:
         self.table = NodeTable()
@@ -99,7 +99,6 @@ class ScheduleOne:
         return self._pod_infos.of(pod, own)
 
     def pod(self, key: str) -> Pod | None:
-        """Return a pod that waits for a node."""
         return self._waiting.get(key)
 
     def decide(
@@ -156,7 +155,6 @@ class ScheduleOne:
         self.queue.retry(key, now)
 
     def withdraw_nomination(self, key: str) -> None:
-        """Forget for which node a pod was nominated."""
         self._drop_nomination(key)
         self._opened += 1
 
@@ -283,7 +281,6 @@ def claims_of(pod: Pod) -> tuple[ClaimUse, ...]:
 
 
 def _is_preempted(pod: Pod) -> bool:
-    """Whether the pod leaves because it was preempted."""
     target = next((each for each in pod.status.conditions if each.type == "DisruptionTarget"), None)
     return (
         pod.metadata.deletion_timestamp is not None

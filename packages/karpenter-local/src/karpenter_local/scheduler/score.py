@@ -14,7 +14,7 @@ from karpenter_local.scheduler.nodetable import NodeTable
 from karpenter_local.scheduler.podinfo import PodInfo
 from karpenter_local.scheduler.rows import Ints, Mask
 
-BEST = 100
+BEST_SCORE = 100
 
 # The default weights of kube-scheduler's plugins:
 # https://github.com/kubernetes/kubernetes/blob/master/pkg/scheduler/apis/config/v1/default_plugins.go
@@ -56,7 +56,7 @@ def _least_loaded(table: NodeTable, pod_info: PodInfo, at: Ints) -> Ints:
         has = offered > 0
         counted += has
         spare = np.maximum(offered - used, 0)
-        total += np.where(has, spare * BEST // np.maximum(offered, 1), 0)
+        total += np.where(has, spare * BEST_SCORE // np.maximum(offered, 1), 0)
     return total // np.maximum(counted, 1)
 
 
@@ -71,7 +71,7 @@ def _balanced(table: NodeTable, pod_info: PodInfo, at: Ints) -> Ints:
         has &= offered > 0
         shares.append(np.minimum(used / np.maximum(offered, 1), 1.0))
     apart = np.where(has, np.abs(shares[0] - shares[1]) / 2, 0.0)
-    return ((1.0 - apart) * BEST).astype(np.int64)
+    return ((1.0 - apart) * BEST_SCORE).astype(np.int64)
 
 
 def _spread(table: NodeTable, pod_info: PodInfo, feasible: Mask, at: Ints) -> Ints:
@@ -85,17 +85,17 @@ def _spread(table: NodeTable, pod_info: PodInfo, feasible: Mask, at: Ints) -> In
         return np.zeros(len(at), np.int64)
     most, least = int(penalty[among].max()), int(penalty[among].min())
     if most == 0:
-        return np.where(among, BEST, 0).astype(np.int64)
-    return np.where(among, BEST * (most + least - penalty) // most, 0).astype(np.int64)
+        return np.where(among, BEST_SCORE, 0).astype(np.int64)
+    return np.where(among, BEST_SCORE * (most + least - penalty) // most, 0).astype(np.int64)
 
 
 def _of_largest(values: Ints, *, reverse: bool = False) -> Ints:
     """Scale so that the largest value is 100; reversed, so that it is 0 and zero is 100."""
     largest = int(values.max(initial=0))
     if largest == 0:
-        return np.full(len(values), BEST if reverse else 0, np.int64)
-    scaled = values * BEST // largest
-    return BEST - scaled if reverse else scaled
+        return np.full(len(values), BEST_SCORE if reverse else 0, np.int64)
+    scaled = values * BEST_SCORE // largest
+    return BEST_SCORE - scaled if reverse else scaled
 
 
 def _of_range(values: Ints) -> Ints:
@@ -103,4 +103,4 @@ def _of_range(values: Ints) -> Ints:
     most, least = int(values.max()), int(values.min())
     if most == least:
         return np.zeros(len(values), np.int64)
-    return ((values - least) / (most - least) * BEST).astype(np.int64)
+    return ((values - least) / (most - least) * BEST_SCORE).astype(np.int64)

@@ -22,7 +22,7 @@ BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 ONCE_POD = "ReadWriteOncePod"
 
-_WAIT = "WaitForFirstConsumer"
+_WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 ZONE_LABELS = (
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
@@ -48,7 +48,7 @@ class ClaimUse(msgspec.Struct, frozen=True):
 
 
 class PodVolumeClaims(msgspec.Struct, frozen=True):
-    """What the claims of one pod amount to."""
+    """Constraints that the claims of one pod put on its node."""
 
     refusal: str = ""
     """Why no node will do, whichever it is."""
@@ -125,14 +125,19 @@ class Storage:
             return VolumeId("", key)
         volume = self.volumes.get(claim.spec.volume_name)
         if volume is not None:
-            return _identify(volume)
+            if volume.spec.csi is not None:
+                return VolumeId(volume.spec.csi.driver, volume.spec.csi.volume_handle)
+            if volume.spec.aws_elastic_block_store is not None:
+                return VolumeId(
+                    _CSI_NAMES["kubernetes.io/aws-ebs"], volume.spec.aws_elastic_block_store.volume_id
+                )
+            return VolumeId("", volume.name)
         chosen = self.classes.get(claim.spec.storage_class_name or "")
         if claim.spec.volume_name or chosen is None:
             return VolumeId("", key)
         return VolumeId(_CSI_NAMES.get(chosen.provisioner, chosen.provisioner), key)
 
     def pod_volumes(self, namespace: str, uses: Iterable[ClaimUse]) -> PodVolumeClaims:
-        """Return what the claims of a pod in `namespace` amount to."""
         found = _Finding()
         for use in uses:
             key = f"{namespace}/{use.name}"
@@ -152,7 +157,7 @@ class Storage:
     def waits(self, claim: PersistentVolumeClaim) -> bool:
         """Say whether the claim is bound only when a pod that uses it gets a node."""
         chosen = self.classes.get(claim.spec.storage_class_name or "")
-        return chosen is not None and chosen.volume_binding_mode == _WAIT
+        return chosen is not None and chosen.volume_binding_mode == _WAIT_FOR_FIRST_CONSUMER
 
     def available(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
         """Return the volumes that the claim could be bound to, the smallest first."""
@@ -256,11 +261,3 @@ class _Finding:
             volumes=frozenset(self.ids),
             once_in_use=self.once,
         )
-
-
-def _identify(volume: PersistentVolume) -> VolumeId:
-    if volume.spec.csi is not None:
-        return VolumeId(volume.spec.csi.driver, volume.spec.csi.volume_handle)
-    if volume.spec.aws_elastic_block_store is not None:
-        return VolumeId(_CSI_NAMES["kubernetes.io/aws-ebs"], volume.spec.aws_elastic_block_store.volume_id)
-    return VolumeId("", volume.name)

@@ -28,7 +28,7 @@ _NO_ZONE = NodeSelectorTerm(
 
 
 class Binding(msgspec.Struct, frozen=True):
-    """What happens to one unbound claim when its pod gets a node."""
+    """Volume that one unbound claim gets when its pod gets a node, or its wish for a new one."""
 
     claim: PersistentVolumeClaim
     volume: str = ""

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.mirror import ObjectWrite
 
 NAMESPACE: Final = "default"
-_SOON: Final = 0.2
+_PROTECT_AFTER_SECONDS: Final = 0.2
 STARTUP: Final = "example.com/starting"
 """The startup taint of nodes; its value says for how many seconds it stays."""
 
@@ -139,7 +139,7 @@ async def _annotate(simulated: SimulatedCluster, action: Protect, name: str) -> 
 
 class UserAgents:
     """
-    What users run to react to changes of nodes.
+    Programs that users run to react to changes of nodes.
 
     One removes the startup taint of a node when its time is over; the taint's value is that time. Another
     protects a node right after its disruption has begun, if that was asked for.
@@ -157,7 +157,7 @@ class UserAgents:
         protect = self._simulated.on_disrupted
         if protect is not None and write.by and _is_disrupted(node) and not _is_disrupted(before):
             self._simulated.on_disrupted = None
-            self._simulated.later(_SOON, lambda: protect(node.name))
+            self._simulated.later(_PROTECT_AFTER_SECONDS, lambda: protect(node.name))
         taint = next((each for each in node.spec.taints if each.key == STARTUP), None)
         ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
         if taint is not None and ready and node.name not in self._begun:
@@ -185,7 +185,6 @@ class UserAgents:
 
 
 def _is_disrupted(node: Resource | None) -> bool:
-    """Whether a command has begun to disrupt a node that still stays."""
     if not isinstance(node, Node) or node.metadata.deletion_timestamp is not None:
         return False
     return any(taint.key == DISRUPTED for taint in node.spec.taints)

@@ -32,9 +32,7 @@ class SimulatedCloud(Protocol):
     def node_class(self) -> Mapping[str, str]: ...
 
     @property
-    def catalog(self) -> Catalog:
-        """What is sold, and what it costs."""
-        ...
+    def catalog(self) -> Catalog: ...
 
     async def start(self) -> None:
         """Begin to follow a cloud that runs."""

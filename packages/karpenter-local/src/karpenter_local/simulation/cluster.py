@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from karpenter_local.aws.site import ClusterAccount
     from karpenter_local.sandbox.operators import Replica
 
-_EARLY: Final = 3.0
+_ROUNDING_SECONDS: Final = 3.0
 """Seconds by which times that are written in whole seconds may be early."""
 
 CLUSTER: Final = "simulation"
@@ -48,13 +48,13 @@ VOLUMES: Final = "volumes"
 """The storage class of volumes that are made where their first pod runs."""
 
 _KUBELETS: Final = KubeletSettings(heartbeat=30.0, lease_seconds=100)
-_LARGE: Final = 20
-_KUBELETS_OF_LARGE: Final = KubeletSettings(heartbeat=900.0, lease_seconds=3000)
+_LARGE_CLUSTER_MACHINES: Final = 20
+_KUBELETS_OF_LARGE_CLUSTER: Final = KubeletSettings(heartbeat=900.0, lease_seconds=3000)
 """Kubelets of large clusters report less often, so that a day passes in seconds."""
 
 
 class FaultySeams:
-    """What stands between one operator and everything else, and can go wrong."""
+    """Transport, clock and AWS of one operator, which can fail."""
 
     def __init__(
         self, transport: Transport, *, clock: Clock, chance: Random, on_write: OnWrite, cloud: SimulatedCloud
@@ -95,7 +95,9 @@ class SimulatedCluster:
         self.sandbox = Sandbox(
             name=CLUSTER,
             seed=seed,
-            cluster=ClusterOptions(kubelets=_KUBELETS if machines < _LARGE else _KUBELETS_OF_LARGE),
+            cluster=ClusterOptions(
+                kubelets=_KUBELETS if machines < _LARGE_CLUSTER_MACHINES else _KUBELETS_OF_LARGE_CLUSTER
+            ),
             cloud=options,
             operators=0,
             settings=settings,
@@ -201,7 +203,6 @@ class SimulatedCluster:
 
     @property
     def is_time_wrong(self) -> bool:
-        """Whether the clock of an operator is wrong."""
         return any(each.clock.ahead for each in self.seams())
 
     @property
@@ -214,7 +215,6 @@ class SimulatedCluster:
         return [found for each in self.replicas if isinstance(found := each.seams, FaultySeams)]
 
     def seams_of(self, replica: str) -> FaultySeams | None:
-        """Return the seams of an operator that runs."""
         found = next((each.seams for each in self.replicas if each.name == replica), None)
         return found if isinstance(found, FaultySeams) else None
 
@@ -242,7 +242,7 @@ class SimulatedCluster:
         if node is None or node.metadata.deletion_timestamp is not None:
             return True
         over = self.overdue(claim)
-        return over is not None and (over > -_EARLY or self.is_time_wrong)
+        return over is not None and (over > -_ROUNDING_SECONDS or self.is_time_wrong)
 
     def overdue(self, claim: NodeClaim) -> float | None:
         """Return for how long a claim is older than it may be, in seconds; None if it never is."""

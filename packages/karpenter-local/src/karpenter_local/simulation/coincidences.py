@@ -40,10 +40,10 @@ from karpenter_local.simulation.workload import STATIC, ZONES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SOON: Final = "4m"
+_EXPIRE_AFTER: Final = "4m"
 """After which time claims expire: during the run, or while the cluster settles."""
 
-_PLENTY: Final = 1000
+_POOL_CORES: Final = 1000
 """Cores that a NodePool of a coincidence may have. Those with a limit are tainted."""
 
 _TIGHT: Final = (
@@ -53,8 +53,8 @@ _TIGHT: Final = (
 """Budgets of which many are shares, so that rounding matters in clusters of a few machines."""
 
 _WATCHED: Final = ("pods", "nodes", "nodeclaims")
-_HELD: Final = 20.0
-_PROTECTED: Final = 600.0
+_HELD_SECONDS: Final = 20.0
+_PROTECTED_SECONDS: Final = 600.0
 
 
 class Coincidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,9 +66,8 @@ class Coincidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _own_pool(name: str, chance: Random, **more: Any) -> AddPool:
-    """Return a NodePool for the pods that select it."""
     startup = chance.choice((0, 0, 0, 5))
-    return AddPool(at=0.0, name=name, cpu_limit=_PLENTY, startup=startup, **more)
+    return AddPool(at=0.0, name=name, cpu_limit=_POOL_CORES, startup=startup, **more)
 
 
 def _wide(pool: str, chance: Random) -> Deploy:
@@ -99,7 +98,7 @@ def _machines_are_taken(chance: Random, seconds: float) -> Coincidence:
 
 
 def _claims_expire(chance: Random, _seconds: float) -> Coincidence:
-    return Coincidence(steps=(_own_pool("aging", chance, expire_after=_SOON), _wide("aging", chance)))
+    return Coincidence(steps=(_own_pool("aging", chance, expire_after=_EXPIRE_AFTER), _wide("aging", chance)))
 
 
 def _operator_dies_while_it_disrupts(chance: Random, seconds: float) -> Coincidence:
@@ -107,7 +106,7 @@ def _operator_dies_while_it_disrupts(chance: Random, seconds: float) -> Coincide
     at = chance.uniform(0.1, 0.5) * seconds
     return Coincidence(
         steps=(
-            Protect(at=at, pick=0.0, seconds=_PROTECTED, pod=False, late=True),
+            Protect(at=at, pick=0.0, seconds=_PROTECTED_SECONDS, pod=False, late=True),
             Crash(at=at, calls=chance.randint(2, 4), carried_out=True, down=5.0, disrupting=True),
             Deploy(at=0.0, name="leaving", replicas=3, milli=500),
             Scale(at=at, name="leaving", replicas=0),
@@ -138,10 +137,10 @@ def _pods_go_unseen(chance: Random, seconds: float) -> Coincidence:
     return Coincidence(
         steps=(
             Deploy(at=0.0, name="unseen", replicas=3, milli=500),
-            HoldWatches(at=at, plurals=_WATCHED, seconds=_HELD),
+            HoldWatches(at=at, plurals=_WATCHED, seconds=_HELD_SECONDS),
             Scale(at=at + 1.0, name="unseen", replicas=0),
             Scale(at=at + 1.0, name="app-0", replicas=0),
-            CutWatches(at=at + _HELD / 2, forgotten=True),
+            CutWatches(at=at + _HELD_SECONDS / 2, forgotten=True),
         )
     )
 
@@ -154,7 +153,7 @@ def _pods_are_bound_unseen(chance: Random, seconds: float) -> Coincidence:
             _own_pool("early", chance, consolidate_after="2m"),
             _wide("early", chance),
             Scale(at=at, name="early", replicas=0),
-            HoldWatches(at=at + 5.0, plurals=("pods",), seconds=_HELD),
+            HoldWatches(at=at + 5.0, plurals=("pods",), seconds=_HELD_SECONDS),
             Deploy(at=at + 6.0, name="late", replicas=replicas, milli=50, mebi=16, pool="early"),
             *(DeleteNode(at=at + 8.0, pick=pick) for pick in (0.0, 0.3, 0.6, 0.99)),
         )
@@ -215,7 +214,7 @@ def _nodes_start_while_others_go(chance: Random, seconds: float) -> Coincidence:
     at, share = chance.uniform(0.4, 0.6) * seconds, chance.choice(("20%", "25%", "34%", "50%"))
     return Coincidence(
         steps=(
-            AddPool(at=0.0, name="slow", cpu_limit=_PLENTY, startup=25, budgets=(share,)),
+            AddPool(at=0.0, name="slow", cpu_limit=_POOL_CORES, startup=25, budgets=(share,)),
             Deploy(at=0.0, name="slow", replicas=4, milli=100, mebi=32, pool="slow", apart=True),
             ChangeTemplate(at=at - 12.0, pool="slow", version=9),
             Scale(at=at, name="slow", replicas=8),
@@ -288,9 +287,9 @@ def _protected_late(chance: Random, seconds: float) -> Coincidence:
     at = chance.uniform(0.3, 0.6) * seconds
     return Coincidence(
         steps=(
-            AddPool(at=0.0, name="begun", cpu_limit=_PLENTY, startup=25),
+            AddPool(at=0.0, name="begun", cpu_limit=_POOL_CORES, startup=25),
             _wide("begun", chance),
-            Protect(at=at - 1.0, pick=0.0, seconds=_PROTECTED, pod=chance.random() < 0.7, late=True),  # noqa: PLR2004
+            Protect(at=at - 1.0, pick=0.0, seconds=_PROTECTED_SECONDS, pod=chance.random() < 0.7, late=True),  # noqa: PLR2004
             ChangeTemplate(at=at, pool="begun", version=9),
         )
     )

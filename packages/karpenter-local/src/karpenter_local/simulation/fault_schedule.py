@@ -35,7 +35,7 @@ FaultKind: TypeAlias = "Callable[[Random, float], InjectedFault]"
 """Makes a fault at a time of a run."""
 
 
-_EVERY: Final[dict[str, float]] = {"some": 300.0, "many": 75.0, "dense": 30.0}
+_FAULT_SECONDS: Final[dict[str, float]] = {"some": 300.0, "many": 75.0, "dense": 30.0}
 """Seconds between two faults, on average."""
 
 _WATCHED: Final = ("pods", "nodes", "nodeclaims", "nodepools")
@@ -64,7 +64,7 @@ def draw(
     if severity == "none":
         return []
     found, at = [], 0.0
-    while (at := at + chance.expovariate(1 / _EVERY[severity])) < seconds:
+    while (at := at + chance.expovariate(1 / _FAULT_SECONDS[severity])) < seconds:
         found.append(chance.choice(kinds)(chance, at))
     return found
 

@@ -38,7 +38,7 @@ _RESTORED: Final = (
     "/apis/karpenter.sh/v1/nodeclaims",
     "/apis/karpenter.sh/v1/nodepools",
 )
-_AFTERMATH = 60.0
+_AFTERMATH_SECONDS = 60.0
 """Seconds after which nothing is left of what a second leader did."""
 
 
@@ -144,7 +144,7 @@ class FaultInjector:
 
     async def _two_leaders(self, seconds: float) -> None:
         sandbox, first = self._simulated.sandbox, self._simulated.sandbox.leader
-        self._simulated.contested_until = self._simulated.clock.monotonic() + seconds + _AFTERMATH
+        self._simulated.contested_until = self._simulated.clock.monotonic() + seconds + _AFTERMATH_SECONDS
         sandbox.begin_operator()
         await asyncio.sleep(seconds)
         if first is not None:

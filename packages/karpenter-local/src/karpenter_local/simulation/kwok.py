@@ -72,7 +72,6 @@ class SimulatedKwok:
 
     @property
     def catalog(self) -> Catalog:
-        """What is sold, and what it costs."""
         return self._cloud.catalog
 
     async def start(self) -> None:

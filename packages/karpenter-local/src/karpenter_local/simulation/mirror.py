@@ -108,7 +108,14 @@ class Mirror:
         self._digest.update(change.entry.raw)
         held = self._of.get(table)
         if held is None:
-            self._record_other(table, change)
+            # Keep the little that is asked of kinds of which there are many writes.
+            if table == "leases.coordination.k8s.io" and change.entry.name == LEASE:
+                self.leases[change.entry.key] = change.entry.object()["spec"]
+                self.renewed_at = self._clock.monotonic()
+            elif table == "events" and _LAUNCHING in change.entry.raw:
+                event = change.entry.object()
+                about: dict[str, str] = event.get("involvedObject") or event.get("regarding") or {}
+                self.replacements[about.get("name", "")] = None
             return
         key = change.entry.key
         after = None if change.type == "DELETED" else self._readers[table](change.entry.raw)
@@ -118,16 +125,6 @@ class Mirror:
         write = ObjectWrite(before, after, change.entry.revision, WRITER.get())
         for listener in self._listeners:
             listener(write)
-
-    def _record_other(self, table: str, change: WatchCacheEvent) -> None:
-        """Keep the little that is asked of kinds of which there are many writes."""
-        if table == "leases.coordination.k8s.io" and change.entry.name == LEASE:
-            self.leases[change.entry.key] = change.entry.object()["spec"]
-            self.renewed_at = self._clock.monotonic()
-        elif table == "events" and _LAUNCHING in change.entry.raw:
-            event = change.entry.object()
-            about: dict[str, str] = event.get("involvedObject") or event.get("regarding") or {}
-            self.replacements[about.get("name", "")] = None
 
     async def settled(self, revision: int) -> None: ...
 

@@ -46,7 +46,7 @@ WRITER: Final[ContextVar[str]] = ContextVar("writer", default="")
 """The replica whose request the API server carries out; empty if it is another client's."""
 
 LEASES: Final = "/leases"
-_SETTLED: Final = 30.0
+_SETTLED_SECONDS: Final = 30.0
 """Seconds after calls went wrong until none of them is tried again."""
 
 _STATUS = {"conflict": (409, "Conflict"), "busy": (429, "TooManyRequests"), "error": (500, "InternalError")}
@@ -55,7 +55,7 @@ _STATUS["lost"] = _STATUS["error"]
 
 
 class CallFaults(msgspec.Struct, kw_only=True):
-    """What goes wrong with calls at the moment."""
+    """Faults of calls at the moment."""
 
     share: float
     """How many of all calls go wrong, from 0 to 1."""
@@ -154,11 +154,10 @@ class FaultyTransport:
     def isolate(self, until: float) -> None:
         """Carry nothing before a moment, and fail what waited for it."""
         self._alone_until = until
-        self._troubled_until = until + _SETTLED
+        self._troubled_until = until + _SETTLED_SECONDS
         self.cut()
 
     async def snapshot(self, paths: tuple[str, ...]) -> dict[str, Response]:
-        """Return what the server lists at the moment."""
         accept = (("accept", "application/json"),)
         found = {
             path: await self._inner.send(Request(method="GET", path=path, headers=accept)) for path in paths
@@ -169,12 +168,12 @@ class FaultyTransport:
         """Break every watch, and answer the next list of each path with an older one."""
         self._older = dict(older)
         self._gone = set(older)
-        self._troubled_until = asyncio.get_running_loop().time() + _SETTLED
+        self._troubled_until = asyncio.get_running_loop().time() + _SETTLED_SECONDS
         self.cut()
 
     def recover(self) -> None:
         if self.faults is not None:
-            self._troubled_until = asyncio.get_running_loop().time() + _SETTLED
+            self._troubled_until = asyncio.get_running_loop().time() + _SETTLED_SECONDS
         self.faults = self.repeats = self._dies = None
         self._countdown = 0
         self._alone_until = self._lost_until = 0.0
@@ -184,7 +183,7 @@ class FaultyTransport:
 
     def end_faults(self) -> None:
         self.faults = None
-        self._troubled_until = asyncio.get_running_loop().time() + _SETTLED
+        self._troubled_until = asyncio.get_running_loop().time() + _SETTLED_SECONDS
 
     def sever(self) -> None:
         self._severed = True
@@ -285,15 +284,12 @@ class FaultyTransport:
             self._on_write(request, response)
         await asyncio.sleep(self._chance.uniform(*_THERE))
         if is_list and response.ok:
-            self._listed(request, response)
+            plural = request.path.rpartition("/")[2]
+            if version := _read_list(response.body).metadata.resource_version:
+                self.seen[plural] = int(version)
+                self.caught_up[plural] = asyncio.get_running_loop().time()
+                self.began.setdefault(plural, self.caught_up[plural])
         return response
-
-    def _listed(self, request: Request, response: Response) -> None:
-        plural = request.path.rpartition("/")[2]
-        if version := _read_list(response.body).metadata.resource_version:
-            self.seen[plural] = int(version)
-            self.caught_up[plural] = asyncio.get_running_loop().time()
-            self.began.setdefault(plural, self.caught_up[plural])
 
     async def _lines(
         self, lines: AsyncGenerator[bytes, None], request: Request

@@ -23,12 +23,12 @@ from karpenter_local.simulation.scenario import Provider, generate
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-_AHEAD: Final = 2
+_SEEDS_AHEAD: Final = 2
 """Seeds per process that wait to be taken: enough to keep it busy, few enough to end soon."""
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What every seed is run with."""
+    """Settings that every seed is run with."""
 
     hours: float
     severity: Severity
@@ -40,7 +40,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeedOutcome(msgspec.Struct, frozen=True):
-    """What came of a seed, and the lines that explain its violation."""
+    """Result of a seed, and the lines that explain its violation."""
 
     result: RunResult
     lines: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ def run_seeds(
     left = iter(seeds)
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupts)
     try:
-        waiting = {pool.submit(run_seed, seed, request) for seed in islice(left, jobs * _AHEAD)}
+        waiting = {pool.submit(run_seed, seed, request) for seed in islice(left, jobs * _SEEDS_AHEAD)}
         while waiting:
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for future in done:

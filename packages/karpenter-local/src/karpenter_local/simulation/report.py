@@ -44,12 +44,8 @@ def explain(
         + (f" ({dropped} were left out)" if dropped else ""),
     ]
     if len(lines) > LINES:
-        steps = [line for line in lines[:-LINES] if _is_step(line)]
+        steps = [line for line in lines[:-LINES] if line[11:].startswith(("user", "fault"))]
         lines = [*steps, f"  ...      {len(lines) - LINES - len(steps)} lines", *lines[-LINES:]]
     minutes, seconds = divmod(shown.violations[0].at, 60) if shown.violations else (0, 0)
     end = [f"{minutes:4.0f}:{seconds:04.1f}  VIOLATED {each}" for each in shown.violations[:5]]
     return [*header, *lines, *end]
-
-
-def _is_step(line: str) -> bool:
-    return line[11:].startswith(("user", "fault"))

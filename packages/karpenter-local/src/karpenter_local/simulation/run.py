@@ -70,10 +70,10 @@ if TYPE_CHECKING:
     from karpenter_local.sandbox.options import CloudOptions
     from karpenter_local.simulation.scenario import Provider, Scenario
 
-SETTLE_WITHIN: Final = 3600.0
+SETTLE_SECONDS: Final = 3600.0
 """Seconds within which a cluster must settle once faults have ended."""
 
-_LOOK: Final = 20.0
+_CHECK_SECONDS: Final = 20.0
 _INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     OwnershipInvariant,
     FinalizerInvariant,
@@ -106,7 +106,7 @@ _INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     PlacementInvariant,
     LeaseInvariant,
 )
-_TICK: Final = 20.0
+_TICK_SECONDS: Final = 20.0
 """Seconds between two looks at everything."""
 
 _EXPECTED: Final = frozenset({"lease.lost"})
@@ -114,7 +114,7 @@ _EXPECTED: Final = frozenset({"lease.lost"})
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a simulated run."""
+    """Result of a simulated run."""
 
     seed: int
     violations: tuple[Violation, ...]
@@ -126,7 +126,6 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """How long the run was, in virtual time."""
 
     machines: int
-    """How many machines were launched."""
 
     timeline: tuple[str, ...] = ()
 
@@ -171,7 +170,15 @@ class SimulatedRun:
             finally:
                 looking.cancel()
                 await injector.close()
-            return self._result()
+            return RunResult(
+                seed=self.scenario.seed,
+                violations=tuple(self.violations.found),
+                digest=self.simulated.mirror.digest,
+                writes=self.simulated.mirror.writes,
+                seconds=self.simulated.clock.monotonic(),
+                machines=self.timeline.launched,
+                timeline=tuple(self.timeline.lines),
+            )
 
     def logged(self, level: str, event: str, facts: str) -> None:
         """Take note of what was logged: an error is a violation."""
@@ -193,17 +200,14 @@ class SimulatedRun:
         injector.recover()
         self.simulated.faulty_until = self.simulated.clock.monotonic()
         self.timeline.note("all faults have ended")
-        await self._settle()
-
-    async def _settle(self) -> None:
-        ends = self.simulated.clock.monotonic() + SETTLE_WITHIN
+        ends = self.simulated.clock.monotonic() + SETTLE_SECONDS
         while unsettled := [(each.name, what) for each in self.invariants for what in each.unsettled()]:
             now = self.simulated.clock.monotonic()
             if now >= ends:
                 for name, what in unsettled:
                     self.violations.add(name, f"{what}, and it does not end")
                 return
-            if not await self._wait_until(now + _LOOK):
+            if not await self._wait_until(now + _CHECK_SECONDS):
                 return
 
     async def _wait_until(self, moment: float) -> bool:
@@ -228,20 +232,9 @@ class SimulatedRun:
 
     async def _look(self) -> None:
         while True:
-            await asyncio.sleep(_TICK)
+            await asyncio.sleep(_TICK_SECONDS)
             for invariant in self._lookers:
                 invariant.on_tick()
-
-    def _result(self) -> RunResult:
-        return RunResult(
-            seed=self.scenario.seed,
-            violations=tuple(self.violations.found),
-            digest=self.simulated.mirror.digest,
-            writes=self.simulated.mirror.writes,
-            seconds=self.simulated.clock.monotonic(),
-            machines=self.timeline.launched,
-            timeline=tuple(self.timeline.lines),
-        )
 
 
 def cloud_options(provider: Provider) -> CloudOptions:
@@ -255,7 +248,6 @@ def cloud_options(provider: Provider) -> CloudOptions:
 def run_scenario(
     scenario: Scenario, *, settings: Mapping[str, str] | None = None, timeline: bool = False
 ) -> RunResult:
-    """Run a scenario in virtual time, and return what came of it."""
 
     async def main() -> RunResult:
         run = SimulatedRun(scenario, settings=scenario.settings_with(settings or {}), timeline=timeline)

@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 Step: TypeAlias = Action | InjectedFault
 Provider: TypeAlias = Literal["kwok", "aws"]
 _GATES: Final = "feature-gates"
-_TOGETHER: Final = 5
+_COINCIDENCES: Final = 5
 """Coincidences of a short run."""
 
-_BARE: Final = 0.5
+_BARE_SHARE: Final = 0.5
 """The share of short runs in which nothing else happens."""
 
-_ELECTING: Final = 0.25
+_ELECTING_SHARE: Final = 0.25
 """The share of runs with two operators of which one leads."""
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """What will happen, in order."""
+    """The steps of a run, in order, and the settings of its operators."""
 
     seed: int
     seconds: float
@@ -47,14 +47,12 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """About how many machines there are at the height."""
 
     provider: Provider = "kwok"
-    """Which cloud the cluster has."""
 
     replicas: int = 1
     """How many operators there are; several compete for a Lease."""
 
     steps: tuple[Step, ...]
     settings: dict[str, str] = {}
-    """The settings of the operator."""
 
     def settings_with(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return the operator's settings where some are `given`; feature gates are given one by one."""
@@ -72,7 +70,7 @@ def generate(
 ) -> Scenario:
     """Return the scenario that a seed stands for, in a cluster of about so many machines."""
     seconds = hours * 3600
-    replicas = 2 if severity != "none" and _random(seed, "replicas").random() < _ELECTING else 1
+    replicas = 2 if severity != "none" and _random(seed, "replicas").random() < _ELECTING_SHARE else 1
     steps: list[Step] = [*draw_actions(_random(seed, "wishes"), seconds, machines)]
     steps += draw_faults(_random(seed, "mishaps"), seconds, severity, elects=replicas > 1)
     behind = draw_gated(_random(seed, "gates"), seconds, severity) if provider == "kwok" else GatedSteps()
@@ -99,11 +97,12 @@ def _coincide(scenario: Scenario, chance: Random) -> Scenario:
     In some scenarios nothing else happens: what they bring about is then not disturbed.
     """
     steps: list[Step] = list(scenario.steps)
-    if chance.random() < _BARE:
+    if chance.random() < _BARE_SHARE:
         steps = [step for step in steps if isinstance(step, AddPool | AddDaemon)]
-    found = draw_coincidences(scenario.seed, _TOGETHER, scenario.seconds)
+    found = draw_coincidences(scenario.seed, _COINCIDENCES, scenario.seconds)
     # A scenario has one static pool, and one broken node, at most.
-    used, kept = set(_gates_of(scenario.settings)), []
+    used = {each.partition("=")[0] for each in scenario.settings.get(_GATES, "").split(",") if each}
+    kept = []
     for each in found:
         if used.isdisjoint(each.gates):
             kept.append(each)
@@ -131,10 +130,6 @@ def _settings(chance: Random) -> dict[str, str]:
 def _enable(gates: tuple[str, ...]) -> dict[str, str]:
     """Return the setting that enables feature gates; nothing where none is."""
     return {_GATES: ",".join(f"{name}=true" for name in gates)} if gates else {}
-
-
-def _gates_of(settings: Mapping[str, str]) -> list[str]:
-    return [each.partition("=")[0] for each in settings.get(_GATES, "").split(",") if each]
 
 
 def _random(seed: int, about: str) -> Random:

@@ -76,7 +76,6 @@ class Timeline:
             self.note(f"{event} {facts}", "operator")
 
     def on_call(self, request: Request, response: Response) -> None:
-        """Note the pods that the operator evicts."""
         if request.path.endswith("/eviction"):
             pod = request.path.split("/")[-2]
             self.note(f"evict pod {pod}: {response.status}", "operator")

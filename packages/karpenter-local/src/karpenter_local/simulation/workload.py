@@ -48,17 +48,17 @@ ZONES: Final = ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d")
 LIMITED: Final = "limited"
 """The pool that can be full."""
 
-_DAY: Final = 86400.0
-_MOST: Final = 30
+_DAY_SECONDS: Final = 86400.0
+_MAX_REPLICAS: Final = 30
 """Replicas of a Deployment at its height."""
 
-_CORES: Final = 6
+_CORES_PER_MACHINE: Final = 6
 """Cores that an average machine has."""
 
-_SHORT: Final = 150.0
+_SHORT_RUN_SECONDS: Final = 150.0
 """Seconds of a run up to which things change sooner, because else nothing would."""
 
-_LARGEST: Final = 5
+_MAX_MACHINES_PER_DEPLOYMENT: Final = 5
 """Machines that one Deployment fills at its height, at most."""
 
 
@@ -68,9 +68,13 @@ def draw_actions(chance: Random, seconds: float, machines: int) -> list[Action]:
     found: list[Action] = [*pools]
     if chance.random() < 0.5:  # noqa: PLR2004  half of all clusters
         found.append(AddDaemon(at=0.0, name="agent", milli=chance.choice((70, 130))))
-    count = chance.randint(1, min(4, machines + 1)) if machines <= _LARGEST else machines // 4
-    share = 3.0 if machines <= _LARGEST else 2.4  # not everything is at its height at once
-    cores, most = share * _CORES * machines / count, min(2 * machines + 1, _MOST)
+    count = (
+        chance.randint(1, min(4, machines + 1)) if machines <= _MAX_MACHINES_PER_DEPLOYMENT else machines // 4
+    )
+    share = (
+        3.0 if machines <= _MAX_MACHINES_PER_DEPLOYMENT else 2.4
+    )  # not everything is at its height at once
+    cores, most = share * _CORES_PER_MACHINE * machines / count, min(2 * machines + 1, _MAX_REPLICAS)
     for number in range(count):
         height = cores * chance.uniform(0.1, 1.0)
         found += _deployment(chance, f"app-{number}", seconds, (height, most), limited=len(pools) > 1)
@@ -159,11 +163,13 @@ def _changes(chance: Random, name: str, seconds: float, replicas: int) -> list[A
     """Return how a Deployment changes: with the hour of the day, by versions, and perhaps to its end."""
     found: list[Action] = []
     phase = chance.random()
-    at, every = (60.0, max(120.0, seconds / 8)) if seconds >= _SHORT else (seconds / 4, seconds / 3)
+    at, every = (
+        (60.0, max(120.0, seconds / 8)) if seconds >= _SHORT_RUN_SECONDS else (seconds / 4, seconds / 3)
+    )
     while (at := at + chance.uniform(0.5, 1.5) * every) < seconds:
         match chance.choice(("curve", "curve", "curve", "burst", "rollout", "none")):
             case "curve":
-                height = 0.55 + 0.45 * math.sin(2 * math.pi * (at / _DAY * 24 + phase))
+                height = 0.55 + 0.45 * math.sin(2 * math.pi * (at / _DAY_SECONDS * 24 + phase))
                 found.append(Scale(at=at, name=name, replicas=max(1, round(replicas * height))))
             case "burst":
                 found.append(Scale(at=at, name=name, replicas=chance.choice((0, 1, replicas * 2))))
@@ -177,7 +183,7 @@ def _changes(chance: Random, name: str, seconds: float, replicas: int) -> list[A
 STATIC: Final = "static"
 """The pool that always has so many machines."""
 
-_SHARE: Final = 0.5
+_GATED_SHARE: Final = 0.5
 """The share of runs with a feature gate enabled."""
 
 
@@ -190,7 +196,7 @@ class GatedSteps(msgspec.Struct, frozen=True):
 
 def draw_gated(chance: Random, seconds: float, severity: Severity) -> GatedSteps:
     """Return the feature gates of a run and their steps; mostly none."""
-    if chance.random() >= _SHARE:
+    if chance.random() >= _GATED_SHARE:
         return GatedSteps()
     names = sorted(chance.sample(sorted(_GATED_STEPS), chance.choice((1, 1, 2))))
     steps = [step for name in names for step in _GATED_STEPS[name](chance, seconds)]

@@ -26,7 +26,7 @@ from karpenter.cloud.errors import InsufficientCapacity, LaunchFailed, MachineNo
 from karpenter.core.model.catalog import OfferingName
 from karpenter.core.model.resources import fits, render_resources
 from karpenter_local.testing.provider_laboratory import (
-    GONE_WITHIN,
+    TERMINATION_SECONDS,
     Laboratory,
     availability,
     buyable,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["InterruptibleContract", "Laboratory", "ProviderContract"]
 
-AT_ONCE: Final = 50
+CONCURRENT_LAUNCHES: Final = 50
 """Launches that are asked for at the same time."""
 
 EVERY_MACHINE: Final = (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE, labels.ARCH, labels.OS)
@@ -73,7 +73,7 @@ async def _in_laboratory(contract: L, check: Check[L]) -> None:
 
 
 class ProviderContract(ABC):
-    """What every provider promises."""
+    """Promises of every provider."""
 
     @abstractmethod
     def laboratory(self) -> AbstractAsyncContextManager[Laboratory]:
@@ -322,10 +322,10 @@ class ProviderContract(ABC):
     @promise
     async def test_many_at_once(self, lab: Laboratory) -> None:
         """Fifty launches at once make fifty machines, each for its own claim."""
-        claims = [await ordinary_claim(lab, f"claim-{number}") for number in range(AT_ONCE)]
+        claims = [await ordinary_claim(lab, f"claim-{number}") for number in range(CONCURRENT_LAUNCHES)]
         machines = await asyncio.gather(*(lab.provider.launch(claim) for claim in claims))
 
-        assert len({machine.provider_id for machine in machines}) == AT_ONCE
+        assert len({machine.provider_id for machine in machines}) == CONCURRENT_LAUNCHES
         assert {each.provider_id for each in await lab.provider.list()} == {
             machine.provider_id for machine in machines
         }
@@ -336,7 +336,7 @@ class ProviderContract(ABC):
 
 
 class InterruptibleContract(ProviderContract):
-    """What a provider that hears of interruptions promises besides."""
+    """Further promises of a provider that is told of interruptions."""
 
     @promise
     async def test_interruptions_are_told(self, lab: Laboratory) -> None:
@@ -346,7 +346,7 @@ class InterruptibleContract(ProviderContract):
         waiting = asyncio.ensure_future(provider.interruptions())
         await asyncio.sleep(0)
         await lab.interrupt(machine)
-        (news,) = await asyncio.wait_for(waiting, GONE_WITHIN)
+        (news,) = await asyncio.wait_for(waiting, TERMINATION_SECONDS)
 
         assert news.provider_id == machine.provider_id
         assert news.kind.islower()
@@ -357,9 +357,9 @@ class InterruptibleContract(ProviderContract):
         """A message that was not acknowledged is delivered again, after a restart too; others are not."""
         machine = await lab.provider.launch(await ordinary_claim(lab, "one"))
         await lab.interrupt(machine)
-        (first,) = await asyncio.wait_for(_interruptible(lab.provider).interruptions(), GONE_WITHIN)
+        (first,) = await asyncio.wait_for(_interruptible(lab.provider).interruptions(), TERMINATION_SECONDS)
         again = _interruptible(await lab.restarted())
-        (second,) = await asyncio.wait_for(again.interruptions(), GONE_WITHIN)
+        (second,) = await asyncio.wait_for(again.interruptions(), TERMINATION_SECONDS)
         assert second.id == first.id
         await again.acknowledge(second)
 

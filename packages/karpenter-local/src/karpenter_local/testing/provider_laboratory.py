@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.cloud.cloudprovider import CloudProvider, Machine
 
-GONE_WITHIN: Final = 900
+TERMINATION_SECONDS: Final = 900
 """Seconds within which the end of a machine must be reported."""
 
 REQUESTS: Final = {"cpu": "500m", "memory": "512Mi", "pods": "3"}
@@ -113,13 +113,13 @@ async def ordinary_claim(lab: Laboratory, name: str, *requirements: NodeRequirem
 
 async def ended(lab: Laboratory, machine: Machine) -> None:
     """End a machine and wait until the cloud says that it is gone."""
-    for _ in range(GONE_WITHIN):
+    for _ in range(TERMINATION_SECONDS):
         try:
             await lab.provider.terminate(machine.provider_id)
         except MachineNotFound:
             return
         await lab.wait(1.0)
-    pytest.fail(f"{machine.provider_id} was not gone after {GONE_WITHIN} seconds")
+    pytest.fail(f"{machine.provider_id} was not gone after {TERMINATION_SECONDS} seconds")
 
 
 def buyable(catalog: Catalog) -> list[InstanceType]:

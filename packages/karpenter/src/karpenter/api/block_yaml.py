@@ -55,11 +55,11 @@ _INDICATORS: Final = frozenset(",[]{}#&*!|>%@`")
 
 
 class NotBlockYAML(ValueError):  # noqa: N818  it may be YAML: no error
-    """What this reader does not know; it may be YAML or not."""
+    """A text that this reader does not know; it may be YAML or not."""
 
 
 class _Line(NamedTuple):
-    """What a line says by itself."""
+    """Content of one line, read without its neighbours."""
 
     kind: int
     column: int = 0
@@ -248,7 +248,11 @@ class BlockReader:
         if text in _EMPTY:
             return _EMPTY[text], None
         if first in _QUOTES:
-            return _quoted(text)
+            if _DOUBLE_QUOTED.fullmatch(text):
+                return _SCALAR, text[1:-1]
+            if _SINGLE_QUOTED.fullmatch(text):
+                return _SCALAR, text[1:-1].replace("''", "'")
+            return _OTHERWISE, None
         comment = text.find(" #")
         if comment > 0:
             text = text[:comment].rstrip(" ")
@@ -263,14 +267,6 @@ class BlockReader:
         if first in "-?:" and text[1:2] in {"", " "}:
             return _OTHERWISE, None
         return _SCALAR, self._scalar(text)
-
-
-def _quoted(text: str) -> tuple[int, Any]:
-    if _DOUBLE_QUOTED.fullmatch(text):
-        return _SCALAR, text[1:-1]
-    if _SINGLE_QUOTED.fullmatch(text):
-        return _SCALAR, text[1:-1].replace("''", "'")
-    return _OTHERWISE, None
 
 
 def _expect(found: Any, kind: type[Any]) -> Any:

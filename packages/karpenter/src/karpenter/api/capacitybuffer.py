@@ -39,7 +39,7 @@ class ScalableReference(Wire, frozen=True, kw_only=True):
 
 # https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/proposals/buffers.md
 class CapacityBufferSpec(Wire, frozen=True, kw_only=True):
-    """How much capacity to keep free, counted in pods of which template."""
+    """Capacity to keep free, counted in pods of a template."""
 
     provisioning_strategy: Annotated[str, constraint(default=ACTIVE_CAPACITY)] = ACTIVE_CAPACITY
     """How the capacity is kept free."""
@@ -79,7 +79,7 @@ class BufferCondition(Condition, frozen=True, kw_only=True):
 
 
 class CapacityBufferStatus(Wire, frozen=True, kw_only=True):
-    """What the buffer was resolved to."""
+    """Template and number of pods that the buffer was resolved to."""
 
     pod_template_ref: PodTemplateReference | None = None
     """The pod template that was found."""

@@ -83,7 +83,7 @@ class EventSource(Wire, frozen=True, kw_only=True):
 
 # https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/
 class EventSeries(Wire, frozen=True, kw_only=True):
-    """How often an event was seen again."""
+    """Repetitions of an event."""
 
     count: int = 0
     last_observed_time: Timestamp | None = None
@@ -115,7 +115,7 @@ class Event(Resource, frozen=True, kw_only=True):
 
 # https://kubernetes.io/docs/tasks/run-application/configure-pdb/
 class PodDisruptionBudgetSpec(Wire, frozen=True, kw_only=True):
-    """How many of the selected pods must stay, or may go, at once."""
+    """Number of the selected pods that must stay, or may go, at once."""
 
     selector: LabelSelector | None = None
     """Absent selects nothing; empty selects every pod of the namespace."""
@@ -127,7 +127,7 @@ class PodDisruptionBudgetSpec(Wire, frozen=True, kw_only=True):
 
 
 class PodDisruptionBudgetStatus(Wire, frozen=True, kw_only=True):
-    """How many may go right now."""
+    """Number of pods that may go right now."""
 
     observed_generation: int = 0
     disruptions_allowed: int = 0

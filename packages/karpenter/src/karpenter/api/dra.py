@@ -42,7 +42,7 @@ class DeviceClass(Resource, frozen=True, kw_only=True):
 
 
 class CapacityRequirements(Wire, frozen=True, kw_only=True):
-    """How much of a shared device a request needs, per dimension."""
+    """Amounts of a shared device that a request needs, per dimension."""
 
     requests: dict[str, Quantity] = field(default_factory=dict)
 
@@ -107,7 +107,7 @@ class DeviceClaim(Wire, frozen=True, kw_only=True):
 
 
 class ResourceClaimSpec(Wire, frozen=True, kw_only=True):
-    """What a claim requests."""
+    """Devices that a claim requests."""
 
     devices: DeviceClaim = DeviceClaim()
 
@@ -131,7 +131,7 @@ class DeviceAllocationResult(Wire, frozen=True, kw_only=True):
 
 
 class AllocationResult(Wire, frozen=True, kw_only=True):
-    """What a claim was given, and the nodes that can use it."""
+    """Devices that a claim was given, and the nodes that can use them."""
 
     devices: DeviceAllocationResult = DeviceAllocationResult()
     node_selector: NodeSelector | None = None
@@ -147,7 +147,7 @@ class ResourceClaimConsumer(Wire, frozen=True, kw_only=True):
 
 
 class ResourceClaimStatus(Wire, frozen=True, kw_only=True):
-    """What was allocated to a claim, and for which pods it is reserved."""
+    """Devices that were allocated to a claim, and the pods that it is reserved for."""
 
     allocation: AllocationResult | None = None
     reserved_for: tuple[ResourceClaimConsumer, ...] = ()
@@ -207,7 +207,7 @@ class CapacityRequestPolicyRange(Wire, frozen=True, kw_only=True):
 
 
 class CapacityRequestPolicy(Wire, frozen=True, kw_only=True):
-    """How a shared capacity may be divided."""
+    """Rules for dividing a shared capacity."""
 
     default: Quantity | None = None
     valid_values: tuple[Quantity, ...] = ()
@@ -237,7 +237,7 @@ class CounterSet(Wire, frozen=True, kw_only=True):
 
 
 class DeviceCounterConsumption(Wire, frozen=True, kw_only=True):
-    """What a device draws from a counter set."""
+    """Counters that a device draws from a counter set."""
 
     counter_set: str
     counters: dict[str, Counter] = field(default_factory=dict)
@@ -245,7 +245,7 @@ class DeviceCounterConsumption(Wire, frozen=True, kw_only=True):
 
 # https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#device-taints-and-tolerations
 class DeviceTaint(Wire, frozen=True, kw_only=True):
-    """What keeps requests off a device."""
+    """A mark that keeps requests off a device."""
 
     key: str
     value: str = ""
@@ -280,7 +280,7 @@ class ResourceSliceSpec(Wire, frozen=True, kw_only=True):
 
 
 class ResourceSlice(Resource, frozen=True, kw_only=True):
-    """What a driver offers."""
+    """Devices that a driver offers."""
 
     api_version: ClassVar[str] = "resource.k8s.io/v1"
     kind: ClassVar[str] = "ResourceSlice"

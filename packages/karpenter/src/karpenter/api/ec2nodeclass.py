@@ -328,7 +328,7 @@ INTERFACE_RULES = (
 # IMDSv2 with one hop keeps pods from the credentials of their node:
 # https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html
 class MetadataOptions(Wire, frozen=True, kw_only=True):
-    """How the instance metadata service of machines answers."""
+    """Settings of the instance metadata service of machines."""
 
     http_endpoint: Annotated[str, constraint(enum=list(_SWITCH), default=ENABLED)] = ENABLED
     """Whether there is a metadata service."""
@@ -359,7 +359,7 @@ METADATA_DEFAULT = {
 
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/security-group-connection-tracking.html
 class ConnectionTracking(Wire, frozen=True, kw_only=True):
-    """How long idle connections are remembered by security groups, in seconds; only on Nitro machines."""
+    """Times for which security groups remember idle connections, in seconds; only on Nitro machines."""
 
     tcp_established_timeout: Annotated[int | None, constraint(format="int32", minimum=60, maximum=432000)] = (
         None
@@ -384,7 +384,7 @@ TRACKING_RULES = (
 
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CpuOptionsRequest.html
 class CPUOptions(Wire, frozen=True, kw_only=True):
-    """What the processors of machines can do."""
+    """Settings of the processors of machines."""
 
     nested_virtualization: Annotated[str, constraint(enum=list(_SWITCH))] = ""
     """Whether machines can run virtual machines of their own; only some instance types can."""
@@ -434,7 +434,7 @@ def _family_rule(alias: str, family: str) -> dict[str, Any]:
 
 
 class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
-    """How machines are made."""
+    """Settings that machines are made with."""
 
     subnet_selector_terms: Annotated[
         tuple[SubnetSelectorTerm, ...],
@@ -554,7 +554,7 @@ def names_class(reference: NodeClassReference, name: str) -> bool:
 
 
 class EC2NodeClass(Resource, frozen=True, kw_only=True):
-    """How nodes on EC2 are made."""
+    """Settings of nodes on EC2."""
 
     api_version: ClassVar[str] = "karpenter.k8s.aws/v1"
     kind: ClassVar[str] = "EC2NodeClass"

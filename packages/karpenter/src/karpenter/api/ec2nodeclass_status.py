@@ -102,7 +102,7 @@ class CapacityReservation(Wire, frozen=True, kw_only=True):
 
 
 class EC2NodeClassStatus(Wire, frozen=True, kw_only=True):
-    """What was found, and whether machines can be made of it."""
+    """Resources that were found, and conditions that say whether machines can be made of them."""
 
     subnets: tuple[Subnet, ...] = ()
     """Subnets, the one with the most free addresses first."""

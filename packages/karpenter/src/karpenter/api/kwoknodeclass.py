@@ -11,21 +11,21 @@ _READY = Condition(type="Ready", status="True", last_transition_time=_ALWAYS)
 
 
 class KWOKNodeClassSpec(Wire, frozen=True, kw_only=True):
-    """How the cloud in memory behaves."""
+    """Behaviour of the cloud in memory."""
 
     node_registration_delay: Annotated[str | None, constraint(pattern=DURATION)] = None
     """How long a machine takes to become a node. Absent means that it does so at once."""
 
 
 class KWOKNodeClassStatus(Wire, frozen=True, kw_only=True):
-    """Whether nodes can be made of this class."""
+    """Conditions that say whether nodes can be made of this class."""
 
     conditions: Annotated[tuple[Condition, ...], constraint(list_type="map", list_keys=("type",))] = ()
     """Whether nodes can be made of this class; they can unless this status says otherwise."""
 
 
 class KWOKNodeClass(Resource, frozen=True, kw_only=True):
-    """How nodes of the cloud in memory are made."""
+    """Settings of nodes of the cloud in memory."""
 
     api_version: ClassVar[str] = "karpenter.kwok.sh/v1alpha1"
     kind: ClassVar[str] = "KWOKNodeClass"

@@ -293,7 +293,7 @@ def well_known_to(groups: Iterable[str]) -> frozenset[str]:
 
 _DOMAIN = "find('^([^/]+)')"
 # The message of a rule lists at most so many labels.
-_FEW = 4
+_MAX_LISTED_LABELS = 4
 
 
 def key_rules(*, overlay: bool = False, pool: bool = False) -> tuple[dict[str, Any], ...]:
@@ -323,7 +323,7 @@ def _domain_rule(
     known = domain.defined(overlay=overlay)
     told = [label for label in known if not (pool and label == NODEPOOL)]
     listed = ", ".join(f"'{label}'" for label in known)
-    allowed = ", ".join(told) if len(told) <= _FEW else "the labels that its provider defines"
+    allowed = ", ".join(told) if len(told) <= _MAX_LISTED_LABELS else "the labels that its provider defines"
     return rule(
         f"{variable} in [{listed}] || !{variable}.{_DOMAIN}.endsWith('{domain.name}')",
         f"label domain {domain.name} is restricted; allowed are {allowed}",

@@ -72,7 +72,7 @@ class YAMLOverLimit(InvalidObject):
 
 
 class _UnreadableError(ValueError):
-    """What cannot be read, and where."""
+    """A text that cannot be read, and where it fails."""
 
     refusal: type[InvalidObject] = InvalidObject
 
@@ -83,7 +83,7 @@ class _UnreadableError(ValueError):
 
 
 class _OverLimitError(_UnreadableError):
-    """What is larger than a document may be, and where."""
+    """A text larger than a document may be, and where it is."""
 
     refusal = YAMLOverLimit
 
@@ -179,7 +179,7 @@ def _refusal(error: Exception, source: str) -> InvalidObject:
 
 
 class _Anchored(msgspec.Struct, frozen=True):
-    """What an anchor stands for."""
+    """Value of an anchor."""
 
     value: Any
     size: int
@@ -264,15 +264,12 @@ class _Reader:
                 merged |= _merged(value, event)
             else:
                 if key in entries:
-                    self._repeat(event)
+                    if self._repeated is None:
+                        raise _UnreadableError(f"the key {event.value!r} occurs twice", event.start_mark)
+                    mark: Any = event.start_mark
+                    self._repeated.append(f'line {mark.line + 1}: key "{event.value}" already set in map')
                 entries[key] = value
         return {**merged, **entries} if merged else entries
-
-    def _repeat(self, key: ScalarEvent) -> None:
-        if self._repeated is None:
-            raise _UnreadableError(f"the key {key.value!r} occurs twice", key.start_mark)
-        mark: Any = key.start_mark
-        self._repeated.append(f'line {mark.line + 1}: key "{key.value}" already set in map')
 
 
 def _refuse_tags(event: Any, allowed: str) -> None:
@@ -372,7 +369,6 @@ _Dumper.add_implicit_resolver(f"{_TAG}int", re.compile(rf"^(?:{_INT.pattern})$")
 
 
 def render_documents(documents: list[Any]) -> str:
-    """Return plain data as YAML, one document each."""
     return escaped(
         yaml.dump_all(
             documents,
@@ -396,7 +392,7 @@ class _Names(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Identified(msgspec.Struct, frozen=True, rename="camel"):
-    """What every object says about itself."""
+    """Kind and metadata, which every object has."""
 
     api_version: str
     kind: str

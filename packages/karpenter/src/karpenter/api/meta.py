@@ -310,7 +310,7 @@ class FieldsV1(Wire, frozen=True, kw_only=True):
 
 
 class ManagedFieldsEntry(Wire, frozen=True, kw_only=True):
-    """What one client has set of an object, and when it last did."""
+    """Fields of an object that one client has set, and when it last did."""
 
     manager: str = ""
     operation: str = ""
@@ -452,6 +452,5 @@ def is_status_condition_true(conditions: Iterable[Condition], kind: str) -> bool
 
 
 def status_condition_since(conditions: Iterable[Condition], kind: str) -> datetime | None:
-    """Return when the status of a condition changed last."""
     found = find_status_condition(conditions, kind)
     return found.last_transition_time if found is not None else None

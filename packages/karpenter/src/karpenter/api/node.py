@@ -11,7 +11,7 @@ from karpenter.api.meta import Resource, ResourceList, Timestamp, Wire, always
 
 # https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 class Taint(Wire, frozen=True, kw_only=True):
-    """What repels pods that do not tolerate it."""
+    """A mark that repels pods that do not tolerate it."""
 
     key: Annotated[str, constraint(min_length=1, pattern=QUALIFIED_NAME)]
     """What pods have to tolerate."""
@@ -64,7 +64,7 @@ class AttachedVolume(Wire, frozen=True, kw_only=True):
 
 
 class NodeSystemInfo(Wire, frozen=True, kw_only=True):
-    """What the node says about its software."""
+    """Facts of the node's software."""
 
     architecture: str = ""
     operating_system: str = ""
@@ -80,7 +80,7 @@ class NodeSystemInfo(Wire, frozen=True, kw_only=True):
 # Allocatable is what is left of the capacity for pods:
 # https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#node-allocatable
 class NodeStatus(Wire, frozen=True, kw_only=True):
-    """What the kubelet reports."""
+    """State of a node as its kubelet reports it."""
 
     capacity: ResourceList = field(default_factory=dict)
     allocatable: ResourceList = field(default_factory=dict)

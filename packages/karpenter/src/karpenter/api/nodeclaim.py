@@ -66,7 +66,7 @@ class NodeRequirement(Wire, frozen=True, kw_only=True):
 
 
 class NodeClaimResources(Wire, frozen=True, kw_only=True):
-    """What the pods that caused the claim ask for together."""
+    """Sum of the requests of the pods that caused the claim."""
 
     requests: ResourceList = field(default_factory=dict)
     """The least that the machine must have to offer."""
@@ -74,7 +74,7 @@ class NodeClaimResources(Wire, frozen=True, kw_only=True):
 
 # https://karpenter.sh/docs/concepts/nodepools/#spectemplatespec
 class NodeClaimTemplateSpec(Wire, frozen=True, kw_only=True):
-    """What a pool says about each of its claims."""
+    """Settings of each claim of a pool."""
 
     taints: Annotated[tuple[Taint, ...], constraint(list_type="atomic")] = ABSENT_LIST
     """What keeps pods without a matching toleration off the node."""
@@ -109,7 +109,7 @@ class NodeClaimTemplateSpec(Wire, frozen=True, kw_only=True):
 
 
 class NodeClaimSpec(NodeClaimTemplateSpec, frozen=True, kw_only=True):
-    """What a claim asks for; it never changes."""
+    """Request for a node; it never changes."""
 
     resources: NodeClaimResources = NodeClaimResources()
     """The least that the machine must have to offer."""
@@ -117,7 +117,7 @@ class NodeClaimSpec(NodeClaimTemplateSpec, frozen=True, kw_only=True):
 
 # https://karpenter.sh/docs/concepts/nodeclaims/
 class NodeClaimStatus(Wire, frozen=True, kw_only=True):
-    """What the provider and the kubelet have reported so far."""
+    """State that the provider and the kubelet have reported so far."""
 
     node_name: str = ""
     """The node that the machine has become."""

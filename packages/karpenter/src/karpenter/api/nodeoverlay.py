@@ -86,7 +86,7 @@ class NodeOverlaySpec(Wire, frozen=True, kw_only=True):
 
 
 class NodeOverlayStatus(Wire, frozen=True, kw_only=True):
-    """Whether the overlay is in force."""
+    """Conditions that say whether the overlay is in force."""
 
     conditions: Annotated[tuple[Condition, ...], constraint(list_type="map", list_keys=("type",))] = ()
     """Whether the overlay is in force, or why not."""

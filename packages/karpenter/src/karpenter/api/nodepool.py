@@ -119,7 +119,7 @@ class PoolRequirement(NodeRequirement, frozen=True, kw_only=True):
 
 
 class PoolTemplateSpec(NodeClaimTemplateSpec, frozen=True, kw_only=True):
-    """What each claim of the pool asks for."""
+    """Settings of each claim of the pool."""
 
     requirements: Annotated[
         tuple[PoolRequirement, ...],
@@ -156,7 +156,7 @@ class NodeClaimTemplate(Wire, frozen=True, kw_only=True):
 
 # https://karpenter.sh/docs/concepts/nodepools/
 class NodePoolSpec(Wire, frozen=True, kw_only=True):
-    """What a pool allows."""
+    """Settings and limits of a pool."""
 
     template: NodeClaimTemplate
     """The claims that the pool makes. Changing it lets existing nodes drift."""
@@ -175,7 +175,7 @@ class NodePoolSpec(Wire, frozen=True, kw_only=True):
 
 
 class NodePoolStatus(Wire, frozen=True, kw_only=True):
-    """What a pool has."""
+    """Resources, nodes and conditions of a pool."""
 
     resources: ResourceList = field(default_factory=dict)
     """What the pool's nodes have together."""

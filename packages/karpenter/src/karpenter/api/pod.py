@@ -14,14 +14,14 @@ from karpenter.api.meta import LabelSelector, ObjectMeta, Resource, ResourceList
 
 
 class VolumeResources(Wire, frozen=True, kw_only=True):
-    """How much storage a claim requests."""
+    """Amount of storage that a claim requests."""
 
     requests: ResourceList = field(default_factory=dict)
     limits: ResourceList = field(default_factory=dict)
 
 
 class PersistentVolumeClaimSpec(Wire, frozen=True, kw_only=True):
-    """What a claim wants, and the volume it is bound to."""
+    """Storage that a claim requests, and the volume it is bound to."""
 
     access_modes: tuple[str, ...] = ()
     resources: VolumeResources = VolumeResources()
@@ -150,7 +150,7 @@ class Toleration(Wire, frozen=True, kw_only=True):
 
 # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
 class TopologySpreadConstraint(Wire, frozen=True, kw_only=True):
-    """How evenly pods like this one are to be spread over the values of a label."""
+    """Rule for spreading pods like this one evenly over the values of a label."""
 
     max_skew: int
     topology_key: str
@@ -176,7 +176,7 @@ class ContainerClaim(Wire, frozen=True, kw_only=True):
 
 
 class ResourceRequirements(Wire, frozen=True, kw_only=True):
-    """What a container asks for, and what it may not exceed."""
+    """Resources that a container asks for, and those it may not exceed."""
 
     requests: ResourceList = field(default_factory=dict)
     limits: ResourceList = field(default_factory=dict)
@@ -216,7 +216,7 @@ class ExecAction(Wire, frozen=True, kw_only=True):
 
 
 class LifecycleHandler(Wire, frozen=True, kw_only=True):
-    """What is done at a point of a container's life."""
+    """Action at a point of a container's life."""
 
     sleep: SleepAction | None = None
     exec: ExecAction | None = None
@@ -270,7 +270,7 @@ class PodReadinessGate(Wire, frozen=True, kw_only=True):
 
 
 class PodSpec(Wire, frozen=True, kw_only=True):
-    """What a pod wants."""
+    """Containers of a pod and its constraints on a node."""
 
     node_name: str = ""
     """Where the pod is bound; empty while it waits."""
@@ -314,19 +314,19 @@ class PodCondition(Wire, frozen=True, kw_only=True):
 
 
 class ContainerEnd(Wire, frozen=True, kw_only=True):
-    """How a container has ended."""
+    """End of a container."""
 
     exit_code: int = 0
 
 
 class ContainerState(Wire, frozen=True, kw_only=True):
-    """What a container is doing; only its end is read."""
+    """State of a container; only its end is read."""
 
     terminated: ContainerEnd | None = None
 
 
 class ContainerStatus(Wire, frozen=True, kw_only=True):
-    """What a container was given, which differs from its spec while it is resized, and how it ended."""
+    """Resources of a container, which differ from its spec while it is resized, and its end."""
 
     name: str = ""
     state: ContainerState = ContainerState()

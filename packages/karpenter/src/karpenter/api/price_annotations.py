@@ -17,7 +17,7 @@ from karpenter.base.pretty import excerpt
 
 _AMOUNT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _FLOOR: Final = re.compile(r"(?P<nodes>[0-9]{1,6})|(?P<share>0{0,3}(100|[0-9]{1,2}))%")
-_WHOLE: Final = 100
+_WHOLE_PERCENT: Final = 100
 _DOLLARS: Final = "expected dollars per hour such as 0.01"
 _RULES: Final[Mapping[str, tuple[re.Pattern[str], str]]] = MappingProxyType(
     {
@@ -32,14 +32,14 @@ OF_PODS: Final = (ON_DEMAND_FLOOR,)
 
 
 class Floor(msgspec.Struct, frozen=True):
-    """How much of a NodePool is kept on demand: a number of nodes, or a share in percent."""
+    """Part of a NodePool that is kept on demand: a number of nodes, or a share in percent."""
 
     amount: int
     percent: bool = False
 
     def nodes(self, total: int) -> int:
         """Return how many of `total` nodes have to be on demand."""
-        return -(-total * self.amount // _WHOLE) if self.percent else min(self.amount, total)
+        return -(-total * self.amount // _WHOLE_PERCENT) if self.percent else min(self.amount, total)
 
     def __str__(self) -> str:
         return f"{self.amount} %" if self.percent else f"{self.amount}"

@@ -9,7 +9,7 @@ from karpenter.api.pod import NodeSelector, PersistentVolumeClaimSpec
 
 
 class PersistentVolumeClaimStatus(Wire, frozen=True, kw_only=True):
-    """Whether the claim has found a volume."""
+    """State of a claim: bound to a volume or not."""
 
     phase: str = ""
     """Pending, Bound or Lost."""
@@ -60,7 +60,7 @@ class PathSource(Wire, frozen=True, kw_only=True):
 
 
 class PersistentVolumeSpec(Wire, frozen=True, kw_only=True):
-    """What backs a volume, and who holds it."""
+    """Storage behind a volume, and the claim that holds it."""
 
     capacity: ResourceList = field(default_factory=dict)
     access_modes: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class PersistentVolumeSpec(Wire, frozen=True, kw_only=True):
 
 
 class PersistentVolumeStatus(Wire, frozen=True, kw_only=True):
-    """Whether a volume is taken."""
+    """State of a volume: taken or not."""
 
     phase: str = ""
 
@@ -125,7 +125,7 @@ class StorageClass(Resource, frozen=True, kw_only=True):
 
 # https://kubernetes.io/docs/concepts/storage/storage-limits/
 class VolumeNodeResources(Wire, frozen=True, kw_only=True):
-    """How many volumes of a driver a node can hold; absent means no limit."""
+    """Number of volumes of a driver that a node can hold; absent means no limit."""
 
     count: int | None = None
 
@@ -148,7 +148,7 @@ class CSINodeSpec(Wire, frozen=True, kw_only=True):
 
 
 class CSINode(Resource, frozen=True, kw_only=True):
-    """What a node of the same name can attach."""
+    """Drivers and volumes that the node of the same name can attach."""
 
     api_version: ClassVar[str] = "storage.k8s.io/v1"
     kind: ClassVar[str] = "CSINode"
@@ -172,14 +172,14 @@ class VolumeAttachmentSpec(Wire, frozen=True, kw_only=True):
 
 
 class VolumeError(Wire, frozen=True, kw_only=True):
-    """What went wrong with a volume last."""
+    """Last error of a volume."""
 
     time: Timestamp | None = None
     message: str = ""
 
 
 class VolumeAttachmentStatus(Wire, frozen=True, kw_only=True):
-    """Whether it is attached by now."""
+    """State of an attachment: done or not."""
 
     attached: bool = False
     attach_error: VolumeError | None = None

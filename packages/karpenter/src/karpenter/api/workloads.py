@@ -27,7 +27,7 @@ class WorkloadCondition(Condition, frozen=True, kw_only=True):
 # Counts or percentages; percentages of maxSurge round up, those of maxUnavailable round down:
 # https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#rolling-update-deployment
 class RollingUpdate(Wire, frozen=True, kw_only=True):
-    """How far a rollout may stray from the wanted count."""
+    """Limits between which a rollout keeps the number of pods."""
 
     max_unavailable: IntOrString | None = None
     max_surge: IntOrString | None = None
@@ -35,14 +35,14 @@ class RollingUpdate(Wire, frozen=True, kw_only=True):
 
 
 class UpdateStrategy(Wire, frozen=True, kw_only=True):
-    """How old pods make way for new ones."""
+    """Rules for replacing old pods by new ones."""
 
     type: str = ""
     rolling_update: RollingUpdate | None = None
 
 
 class DeploymentSpec(Wire, frozen=True, kw_only=True):
-    """What a deployment wants."""
+    """Wanted state of a deployment."""
 
     replicas: int | None = None
     """Absent means 1."""
@@ -57,7 +57,7 @@ class DeploymentSpec(Wire, frozen=True, kw_only=True):
 
 
 class DeploymentStatus(Wire, frozen=True, kw_only=True):
-    """What a deployment has."""
+    """Observed state of a deployment."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -79,7 +79,7 @@ class Deployment(Resource, frozen=True, kw_only=True):
 
 
 class ReplicaSetSpec(Wire, frozen=True, kw_only=True):
-    """What a replica set wants."""
+    """Wanted state of a replica set."""
 
     replicas: int | None = None
     min_ready_seconds: int = 0
@@ -88,7 +88,7 @@ class ReplicaSetSpec(Wire, frozen=True, kw_only=True):
 
 
 class ReplicaSetStatus(Wire, frozen=True, kw_only=True):
-    """What a replica set has."""
+    """Observed state of a replica set."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -117,7 +117,7 @@ class VolumeClaim(Wire, frozen=True, kw_only=True):
 
 # https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/
 class StatefulSetSpec(Wire, frozen=True, kw_only=True):
-    """What a stateful set wants."""
+    """Wanted state of a stateful set."""
 
     replicas: int | None = None
     service_name: str = ""
@@ -130,7 +130,7 @@ class StatefulSetSpec(Wire, frozen=True, kw_only=True):
 
 
 class StatefulSetStatus(Wire, frozen=True, kw_only=True):
-    """What a stateful set has."""
+    """Observed state of a stateful set."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -154,7 +154,7 @@ class StatefulSet(Resource, frozen=True, kw_only=True):
 
 # https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/
 class DaemonSetSpec(Wire, frozen=True, kw_only=True):
-    """What a daemon set wants."""
+    """Wanted state of a daemon set."""
 
     selector: LabelSelector = LabelSelector()
     template: PodTemplateSpec = PodTemplateSpec()
@@ -163,7 +163,7 @@ class DaemonSetSpec(Wire, frozen=True, kw_only=True):
 
 
 class DaemonSetStatus(Wire, frozen=True, kw_only=True):
-    """What a daemon set has."""
+    """Observed state of a daemon set."""
 
     observed_generation: int = 0
     current_number_scheduled: int = 0
@@ -186,7 +186,7 @@ class DaemonSet(Resource, frozen=True, kw_only=True):
 
 
 class ReplicationControllerSpec(Wire, frozen=True, kw_only=True):
-    """What a replication controller wants."""
+    """Wanted state of a replication controller."""
 
     replicas: int | None = None
     selector: dict[str, str] = field(default_factory=dict)
@@ -204,7 +204,7 @@ class ReplicationController(Resource, frozen=True, kw_only=True):
 
 # https://kubernetes.io/docs/concepts/workloads/controllers/job/
 class JobSpec(Wire, frozen=True, kw_only=True):
-    """How often a job's pod has to succeed, and how many may run at once."""
+    """Number of times that a job's pod has to succeed, and number of pods at once."""
 
     parallelism: int | None = None
     completions: int | None = None
@@ -219,7 +219,7 @@ class JobSpec(Wire, frozen=True, kw_only=True):
 
 
 class JobStatus(Wire, frozen=True, kw_only=True):
-    """How far a job has come."""
+    """Progress of a job."""
 
     active: int = 0
     ready: int = 0
@@ -264,7 +264,7 @@ class CronJobSpec(Wire, frozen=True, kw_only=True):
 
 
 class CronJobStatus(Wire, frozen=True, kw_only=True):
-    """What a schedule has started."""
+    """Jobs that a schedule has started."""
 
     active: tuple[ObjectReference, ...] = ()
     last_schedule_time: Timestamp | None = None

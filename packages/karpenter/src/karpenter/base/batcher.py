@@ -50,7 +50,6 @@ class Batcher(Generic[K]):
         self._wake = asyncio.Event()
 
     def trigger(self, key: K) -> None:
-        """Ask for a batch that has `key` in it."""
         if key not in self._keys:
             self._keys[key] = None
             self._announce()
@@ -75,18 +74,15 @@ class Batcher(Generic[K]):
                     break
         finally:
             self._is_open = False
-        return self._take()
-
-    def _is_full(self) -> bool:
-        return self._window.max_items is not None and len(self._keys) >= self._window.max_items
-
-    def _take(self) -> tuple[K, ...]:
         keys = tuple(islice(self._keys, self._window.max_items))
         for key in keys:
             del self._keys[key]
         if self._keys:  # the rest opens the next window
             self._announce()
         return keys
+
+    def _is_full(self) -> bool:
+        return self._window.max_items is not None and len(self._keys) >= self._window.max_items
 
     def _announce(self) -> None:
         self._fresh = True

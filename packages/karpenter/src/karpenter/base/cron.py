@@ -126,7 +126,6 @@ def _write_out(field: _Field, text: str) -> str:
 
 
 def _parse_term(field: _Field, text: str) -> range | None:
-    """Return the numbers that one term stands for; None for a star."""
     span, slash, step_text = text.partition("/")
     step = _parse_number(step_text) if slash else 1
     if not step:

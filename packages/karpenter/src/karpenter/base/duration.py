@@ -36,7 +36,7 @@ _UNITS: Final = {
     "m": 60 * _SECOND,
     "h": 3600 * _SECOND,
 }
-_LARGEST: Final = 2**63 - 1  # what Go can count: 292 years
+_MAX_NANOSECONDS: Final = 2**63 - 1  # what Go can count: 292 years
 _LONGEST_TEXT: Final = 100
 _NUMBER: Final = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
 _UNIT: Final = "|".join(_UNITS)
@@ -93,7 +93,7 @@ def _parse_text(text: str) -> int:
     for whole, part, unit in _PART.findall(text):
         size = _UNITS[unit]
         total += int(whole or 0) * size + int(part or 0) * size // 10 ** len(part)
-    if total > _LARGEST:
+    if total > _MAX_NANOSECONDS:
         raise DurationError(f"{excerpt(text)} is too long a duration: expected at most 292 years")
     return -total if text.startswith("-") else total
 

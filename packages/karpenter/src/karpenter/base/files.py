@@ -27,7 +27,7 @@ LARGEST_SETTING: Final = 16 * 1024**2
 LARGEST_LINE: Final = 256 * 1024**2
 """Bytes of the longest line of a record, which may hold a whole cluster."""
 
-_CHUNK: Final = 1024**2
+_CHUNK_BYTES: Final = 1024**2
 
 
 def read_bounded(path: Path, limit: int = LARGEST_SETTING) -> bytes:
@@ -49,7 +49,7 @@ def read_stream(stream: IO[bytes], limit: int, *, name: str) -> bytes:
         OSError: there is more than `limit`.
     """
     found = bytearray()
-    while chunk := stream.read(_CHUNK):
+    while chunk := stream.read(_CHUNK_BYTES):
         endless = not found and chunk[0] == 0 and not _is_regular(stream)
         found += chunk
         if endless or len(found) > limit:

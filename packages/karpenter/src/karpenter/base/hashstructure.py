@@ -76,7 +76,6 @@ def hash_map(entries: Mapping[str, str]) -> int:
 
 
 def hash_entries(entries: Iterable[tuple[int, int]]) -> int:
-    """Return the hash of a map from the hashes of its keys and values."""
     return _finish(hash_set(_pair(key, value) for key, value in entries))
 
 
@@ -140,11 +139,9 @@ class GoInteger(msgspec.Struct, frozen=True):
     """How many bytes it has."""
 
     def is_zero(self, plain: object) -> bool:
-        """Return whether it is 0 or false."""
         return plain is None or plain == 0
 
     def hash(self, plain: object, path: str) -> int:
-        """Return the hash of the number's bytes."""
         wanted = bool if self.size == 1 else int
         if plain is not None and type(plain) is not wanted:
             what = "true or false" if wanted is bool else "an integer"

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_LONGEST = 60
-_LONGEST_BITS = 256
+_MAX_TEXT_LENGTH = 60
+_MAX_INTEGER_BITS = 256
 
 
 def excerpt(value: object) -> str:
     """Return a printable piece of `value`: quoted text, a number, or what it is in the words of JSON."""
     if isinstance(value, str):
-        return repr(value) if len(value) <= _LONGEST else f"{value[:_LONGEST]!r}..."
+        return repr(value) if len(value) <= _MAX_TEXT_LENGTH else f"{value[:_MAX_TEXT_LENGTH]!r}..."
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int):
         bits = value.bit_length()
-        return str(value) if bits <= _LONGEST_BITS else f"an integer of {bits} bits"
+        return str(value) if bits <= _MAX_INTEGER_BITS else f"an integer of {bits} bits"
     if isinstance(value, float):
         return repr(value)
     return "a list" if isinstance(value, list | tuple | set | frozenset) else "an object"

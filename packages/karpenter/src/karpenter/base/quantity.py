@@ -122,12 +122,21 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
         return self.nanos != 0
 
     def __str__(self) -> str:
-        if self.format is Format.BINARY_SI and self._is_printable_in_binary():
+        if (
+            self.format is Format.BINARY_SI
+            and _KIBI * NANOS <= abs(self.nanos) <= _LARGEST_BINARY
+            and self.nanos % NANOS == 0
+        ):
             return _binary_text(self.nanos // NANOS)
-        return _decimal_text(self.nanos, self.format)
-
-    def _is_printable_in_binary(self) -> bool:
-        return _KIBI * NANOS <= abs(self.nanos) <= _LARGEST_BINARY and self.nanos % NANOS == 0
+        if self.nanos == 0:
+            return "0"
+        number, exponent = self.nanos, -9
+        while number % 1000 == 0:
+            number //= 1000
+            exponent += 3
+        if self.format is not Format.DECIMAL_EXPONENT and exponent in _DECIMAL_SUFFIXES:
+            return f"{number}{_DECIMAL_SUFFIXES[exponent]}"
+        return f"{number}e{exponent}" if exponent else str(number)
 
 
 def parse_quantity(written: object) -> Quantity:
@@ -197,18 +206,6 @@ def _binary_text(units: int) -> str:
         units //= _KIBI
         power += 1
     return f"{units}{_BINARY_SUFFIXES[power]}"
-
-
-def _decimal_text(nanos: int, chosen: Format) -> str:
-    if nanos == 0:
-        return "0"
-    number, exponent = nanos, -9
-    while number % 1000 == 0:
-        number //= 1000
-        exponent += 3
-    if chosen is not Format.DECIMAL_EXPONENT and exponent in _DECIMAL_SUFFIXES:
-        return f"{number}{_DECIMAL_SUFFIXES[exponent]}"
-    return f"{number}e{exponent}" if exponent else str(number)
 
 
 def _refuse(written: object) -> QuantityError:

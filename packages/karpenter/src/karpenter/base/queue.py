@@ -33,7 +33,7 @@ _MAX_DOUBLINGS = 64  # past any cap a caller could mean; keeps the power finite
 
 K = TypeVar("K", bound=Hashable)
 log = structlog.stdlib.get_logger(__name__)
-HEALTHY = 60.0
+HEALTHY_SECONDS = 60.0
 """Seconds after which a running task starts again with the first backoff."""
 
 Work = Callable[[], Coroutine[Any, Any, None]]
@@ -73,13 +73,9 @@ class QueueMetrics(Protocol):
 
     def added(self) -> None: ...
 
-    def taken(self, waited: float) -> None:
-        """A key was taken after waiting for some seconds."""
-        ...
+    def taken(self, waited: float) -> None: ...
 
-    def retried(self) -> None:
-        """A key was retried after a failure."""
-        ...
+    def retried(self) -> None: ...
 
 
 class WorkQueue(Generic[K]):
@@ -113,7 +109,6 @@ class WorkQueue(Generic[K]):
 
     @property
     def processing(self) -> int:
-        """How many keys are being worked on."""
         return len(self._processing)
 
     def add(self, key: K) -> None:
@@ -254,7 +249,9 @@ RESTARTS = Backoff(first=1.0, cap=60.0, jitter=0.2)
 class Supervisor:
     """Runs tasks by name, and starts them again when they crash. Leaving its context ends them all."""
 
-    def __init__(self, *, chance: Random, backoff: Backoff = RESTARTS, healthy: float = HEALTHY) -> None:
+    def __init__(
+        self, *, chance: Random, backoff: Backoff = RESTARTS, healthy: float = HEALTHY_SECONDS
+    ) -> None:
         self._chance = chance
         self._backoff = backoff
         self._healthy = healthy

@@ -100,7 +100,6 @@ class KarpenterAddOn(ClusterAddOn):
         check_props(self.props, kubernetes="")
 
     def listed(self) -> ListedAddOn:
-        """Return what the order of add-ons depends on."""
         version = version_of(self.props.stated_version)
         return ListedAddOn(id=self.id, version=version, interruption=self.props.interruption_handling)
 
@@ -183,7 +182,6 @@ class KarpenterV1AddOn(ClusterAddOn):
         return made
 
     def listed(self) -> ListedAddOn:
-        """Return what the order of add-ons depends on."""
         return ListedAddOn(
             id=self.id, version=v1_version(self.props), interruption=self.props.interruption_handling
         )
@@ -331,7 +329,6 @@ class BlueprintBuilder:
         return self
 
     def version(self, kubernetes: str) -> BlueprintBuilder:
-        """Set the version of Kubernetes, such as ``1.33``."""
         self._kubernetes = kubernetes
         return self
 

@@ -50,7 +50,7 @@ from karpenter.cdk.props import EC2NodeClassSource, NodePoolSource, spec_of
 from karpenter.cdk.rules import KARPENTER, KARPENTER_V1, AddOnError, check_imported
 from karpenter.chart.chart import definition_files, files
 from karpenter.install.options import InstallationFacts
-from karpenter.install.resources import MARKER, AwsAuthMapping, EventBridgeRule, IamRole, Json
+from karpenter.install.resources import MARKER, AwsAuthMapping, IamRole, Json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -78,7 +78,6 @@ class CdkCluster:
 
     @property
     def ipv6(self) -> bool:
-        """Whether pods have addresses of IPv6."""
         return bool(self.cluster.ip_family == self.library.IpFamily.IP_V6)
 
     @property
@@ -92,7 +91,6 @@ class CdkCluster:
         return tuple(each.subnet_id for each in (vpc.private_subnets or vpc.public_subnets))
 
     def facts(self, *, irsa: bool) -> InstallationFacts:
-        """Return what an installation plan is made from."""
         issuer = ""
         if irsa:
             provider = self.cluster.open_id_connect_provider
@@ -240,19 +238,16 @@ class AccountResources(Construct):
         )
         Validations.of(policy).acknowledge(stored)
         for rule in self._part.rules:
-            self._rule(rule, made)
+            target = aws_events.CfnRule.TargetProperty(id=rule.target_id, arn=made.attr_arn)
+            aws_events.CfnRule(
+                self,
+                rule.resource,
+                name=self._name(rule.name),
+                event_pattern=dict(rule.pattern),
+                state="ENABLED",
+                targets=[target],
+            )
         return made
-
-    def _rule(self, rule: EventBridgeRule, queue: aws_sqs.CfnQueue) -> None:
-        target = aws_events.CfnRule.TargetProperty(id=rule.target_id, arn=queue.attr_arn)
-        aws_events.CfnRule(
-            self,
-            rule.resource,
-            name=self._name(rule.name),
-            event_pattern=dict(rule.pattern),
-            state="ENABLED",
-            targets=[target],
-        )
 
     def _let_in(self) -> None:
         access, cluster = self._part.access, self._view.cluster

@@ -124,7 +124,7 @@ _POOL_FIELDS: Final = ("labels", "annotations", "taints", "startupTaints", "requ
 
 
 class AccountPart(msgspec.Struct, frozen=True, kw_only=True):
-    """What an add-on makes in the account."""
+    """Resources that an add-on makes in the account."""
 
     names: InstallationNames
     service_account: str
@@ -143,7 +143,7 @@ class AccountPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddOnReferences(msgspec.Struct, frozen=True, kw_only=True):
-    """What Kubernetes is told of the account: names, or tokens that stand for them."""
+    """Names in the account that Kubernetes objects refer to, or tokens that stand for them."""
 
     cluster: str
     endpoint: str
@@ -160,7 +160,6 @@ class AddOnReferences(msgspec.Struct, frozen=True, kw_only=True):
     security_groups: tuple[str, ...] = ()
     ipv6: bool = False
     fargate: bool = False
-    """Whether all pods run on Fargate."""
 
 
 class ChartPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,7 +173,7 @@ class ChartPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterPart(msgspec.Struct, frozen=True, kw_only=True):
-    """What an add-on makes in the cluster, in order."""
+    """Objects that an add-on makes in the cluster, in order."""
 
     namespace: str
     release: str

@@ -30,7 +30,7 @@ SERVICE_ACCOUNT: Final = "blueprints-addon-karpenter"
 
 
 class HelmProps(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How a chart is installed."""
+    """Settings with which a chart is installed."""
 
     name: str = "karpenter"
     chart: str = "karpenter"

@@ -89,7 +89,7 @@ class AddOnError(ValueError):
 
 
 class ListedAddOn(msgspec.Struct, frozen=True, kw_only=True):
-    """What the order of add-ons depends on, of one of them."""
+    """Facts of one add-on that the order of add-ons depends on."""
 
     id: str
     version: Version = COMPATIBLE
@@ -403,7 +403,6 @@ def _check_kubernetes(props: KarpenterProps, version: Version, kubernetes: str) 
 
 
 def v1_version(props: KarpenterV1Props) -> Version:
-    """Return the version of Karpenter that is installed, or that ours is compatible with."""
     if not props.version or props.version.removeprefix("v") == __version__:
         return COMPATIBLE
     return version_of(props.version)

@@ -66,7 +66,6 @@ class RepairPolicy(msgspec.Struct, frozen=True, kw_only=True):
     condition_type: str
     condition_status: str
     toleration: timedelta
-    """How long the condition is tolerated."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -288,7 +287,7 @@ class ProviderSetting(msgspec.Struct, frozen=True):
 
 
 class ProviderContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider is created with."""
+    """Arguments that a provider is created with."""
 
     clock: Clock
     chance: Random
@@ -320,7 +319,7 @@ This is what an entry point of the group ``karpenter.providers`` names.
 
 
 class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What the controllers of a provider are created with."""
+    """Arguments that the controllers of a provider are created with."""
 
     view: Callable[[], ClusterView]
     """Returns the current state of the cluster."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from karpenter.core.model.catalog import OfferingName
 
-_SHOWN: Final = 5
+_MAX_SHOWN_OFFERINGS: Final = 5
 
 
 class CloudError(Exception):
@@ -96,6 +96,6 @@ def _counted(number: int) -> str:
 
 
 def _shown(offerings: tuple[OfferingName, ...]) -> str:
-    shown = ", ".join(str(each) for each in offerings[:_SHOWN])
-    others = len(offerings) - _SHOWN
+    shown = ", ".join(str(each) for each in offerings[:_MAX_SHOWN_OFFERINGS])
+    others = len(offerings) - _MAX_SHOWN_OFFERINGS
     return f"{shown} and {others} other{'s' if others > 1 else ''}" if others > 0 else shown

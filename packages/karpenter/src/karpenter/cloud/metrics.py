@@ -81,12 +81,10 @@ class MeasuredProvider:
             return await self._provider.list()
 
     async def catalog(self, pool: NodePool) -> Catalog:
-        """Return the instance types of a NodePool."""
         with self._measured("catalog"):
             return await self._provider.catalog(pool)
 
     async def drift(self, claim: NodeClaim) -> str:
-        """Return why a machine has drifted, if it has."""
         with self._measured("drift"):
             return await self._provider.drift(claim)
 

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
-TTL: Final = 180.0
+TTL_SECONDS: Final = 180.0
 """Seconds for which an offering that failed is skipped."""
 
 
 class InsufficientCapacityCache:
     """Offerings that failed, and until when each is skipped."""
 
-    def __init__(self, *, monotonic: Callable[[], float], ttl: float = TTL) -> None:
+    def __init__(self, *, monotonic: Callable[[], float], ttl: float = TTL_SECONDS) -> None:
         self._monotonic = monotonic
         self._ttl = ttl
         self._until: dict[OfferingName, float] = {}

@@ -62,7 +62,9 @@ def find_provider(name: str) -> Connect:
         UnknownProvider: there is none.
         BrokenProvider: it cannot be imported, is no function, or two packages claim the name.
     """
-    found = _targets(name)
+    # The functions that are registered under a name: none, one, or several that conflict.
+    own = {BUILT_IN[name]} if name in BUILT_IN else set()
+    found = own | {each.value for each in _installed() if each.name == name}
     if not found:
         raise UnknownProvider(name, provider_names())
     if len(found) > 1:
@@ -76,12 +78,6 @@ def find_provider(name: str) -> Connect:
     if not callable(connect):
         raise BrokenProvider(name, f"{target} is not a function")
     return cast("Connect", connect)
-
-
-def _targets(name: str) -> set[str]:
-    """Return the functions that are registered under a name: none, one, or several that conflict."""
-    own = {BUILT_IN[name]} if name in BUILT_IN else set()
-    return own | {each.value for each in _installed() if each.name == name}
 
 
 def _installed() -> tuple[EntryPoint, ...]:

@@ -44,7 +44,6 @@ _NAME: Final = "default"
 
 
 def is_props(plain: Plain) -> bool:
-    """Say whether a mapping holds props of the add-on."""
     if "apiVersion" in plain or "kind" in plain:
         return False
     spelled = any({"op", "vals"} <= mapping(each).keys() for each in items(plain.get("requirements")))
@@ -82,7 +81,10 @@ def _respelled(plain: Plain, findings: Findings) -> ConversionOutcome | None:
     if "provisionerSpecs" not in plain:
         return None
     findings.warn("NoPool", "without subnetTags and securityGroupTags the add-on makes no NodePool")
-    requirements = [_spelled(each) for each in _requirements(plain)]
+    requirements = [
+        {"key": each["key"], "op": each["operator"], "vals": each.get("values", [])}
+        for each in _requirements(plain)
+    ]
     document = {
         "requirements" if key == "provisionerSpecs" else key: requirements
         if key == "provisionerSpecs"
@@ -106,10 +108,6 @@ def _requirements(plain: Plain) -> list[Plain]:
         operator = given.get("op", given.get("operator"))
         found.append(without_empty({"key": given.get("key"), "operator": operator, "values": values}))
     return found
-
-
-def _spelled(requirement: Plain) -> Plain:
-    return {"key": requirement["key"], "op": requirement["operator"], "vals": requirement.get("values", [])}
 
 
 def provisioner_of(plain: Plain) -> Plain:

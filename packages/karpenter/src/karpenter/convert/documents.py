@@ -56,7 +56,7 @@ class OldDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConvertedDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What takes the place of a document; nothing when it stays as it is."""
+    """Replacement of a document; nothing when it stays as it is."""
 
     old: OldDocument
     new: tuple[NewDocument, ...] | None = None
@@ -70,7 +70,6 @@ class ConvertedDocument(msgspec.Struct, frozen=True, kw_only=True):
 def convert_documents(
     documents: Iterable[OldDocument], options: ConversionOptions | None = None
 ) -> list[ConvertedDocument]:
-    """Return what takes the place of every document, in order."""
     return _Conversion(list(documents), options or ConversionOptions()).convert()
 
 
@@ -86,7 +85,13 @@ class _Item(msgspec.Struct):
 class _Conversion:
     def __init__(self, documents: Sequence[OldDocument], options: ConversionOptions) -> None:
         self._documents, self._options = documents, options
-        self._items = [[_Item(plain=each) for each in _objects_of(document.plain)] for document in documents]
+        self._items = [
+            [
+                _Item(plain=each)
+                for each in (list(document.plain["items"]) if _is_list(document.plain) else [document.plain])
+            ]
+            for document in documents
+        ]
         every = [item.plain for listed in self._items for item in listed if isinstance(item.plain, dict)]
         self._profile = next((found for each in every if (found := default_profile(each))), "")
         self._class_names = {
@@ -100,7 +105,18 @@ class _Conversion:
         for item in self._every():
             self._first(item)
             item.outcome = _checked(item.outcome)  # what is refused takes no part in what follows
-        self._place_kubelets()
+        # Give every class the kubelet settings of its pools, and pools that differ a class of their own.
+        for name, pools in self._pools_by_class().items():
+            wanted = [(item, item.pool.kubelet if item.pool is not None else None) for item in pools]
+            holder = self._class_item(name)
+            if all(kubelet is None for _, kubelet in wanted):
+                continue
+            if holder is None:
+                for item, kubelet in wanted:
+                    if kubelet is not None:
+                        self._refuse(item, name, kubelet)
+                continue
+            self._settle(holder, name, wanted)
         for item in self._every():
             item.outcome = _checked(item.outcome)
         return [self._result(*each) for each in zip(self._documents, self._items, strict=True)]
@@ -153,20 +169,6 @@ class _Conversion:
         if name not in self._class_names:
             return name
         return f"{name}-provider"
-
-    def _place_kubelets(self) -> None:
-        """Give every class the kubelet settings of its pools, and pools that differ a class of their own."""
-        for name, pools in self._pools_by_class().items():
-            wanted = [(item, item.pool.kubelet if item.pool is not None else None) for item in pools]
-            holder = self._class_item(name)
-            if all(kubelet is None for _, kubelet in wanted):
-                continue
-            if holder is None:
-                for item, kubelet in wanted:
-                    if kubelet is not None:
-                        self._refuse(item, name, kubelet)
-                continue
-            self._settle(holder, name, wanted)
 
     def _pools_by_class(self) -> dict[str, list[_Item]]:
         found: dict[str, list[_Item]] = {}
@@ -267,10 +269,6 @@ class _Conversion:
             plain = {**document.plain, "items": members}
             return ConvertedDocument(old=document, new=(NewDocument(plain=plain),), findings=findings)
         return ConvertedDocument(old=document, new=new[0], findings=findings)
-
-
-def _objects_of(plain: Any) -> list[Any]:
-    return list(plain["items"]) if _is_list(plain) else [plain]
 
 
 def _is_list(plain: Any) -> bool:

@@ -42,7 +42,7 @@ class ConversionFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user says about all objects."""
+    """Settings of the user for all objects."""
 
     node_role: str = ""
     """The IAM role of nodes, for node classes that name none or an instance profile of the past."""
@@ -60,7 +60,7 @@ class NewDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversionOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of one object."""
+    """Documents and findings that one object is converted to."""
 
     documents: tuple[NewDocument, ...] = ()
     findings: tuple[ConversionFinding, ...] = ()
@@ -77,7 +77,6 @@ class Findings:
         self.found: list[ConversionFinding] = []
 
     def info(self, code: str, message: str, field: str = "") -> None:
-        """Note something that was renamed or moved."""
         self._add(INFO, code, message, field)
 
     def warn(self, code: str, message: str, field: str = "") -> None:
@@ -108,7 +107,6 @@ def without_empty(plain: Plain) -> Plain:
 
 
 def at(plain: object, path: Path) -> Any:
-    """Return what is at a path; None where nothing is."""
     for step in path:
         in_map = isinstance(plain, dict) and step in plain
         if in_map or (isinstance(plain, list) and isinstance(step, int) and step < len(plain)):
@@ -119,7 +117,6 @@ def at(plain: object, path: Path) -> Any:
 
 
 def spell(path: Path) -> str:
-    """Return a path as Kubernetes writes it."""
     text = ""
     for step in path:
         if isinstance(step, int):

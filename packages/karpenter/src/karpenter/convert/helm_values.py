@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.convert.findings import (
-    ConversionFinding,
     ConversionOutcome,
     Findings,
     NewDocument,
@@ -128,7 +127,6 @@ def _path(text: str) -> Path:
 
 
 def is_values(plain: Plain) -> bool:
-    """Say whether a mapping holds values of a Karpenter chart."""
     if "apiVersion" in plain or "kind" in plain:
         return False
     if {"clusterName", "clusterEndpoint"} <= plain.keys():
@@ -137,7 +135,6 @@ def is_values(plain: Plain) -> bool:
 
 
 def places_of_values(plain: Plain) -> list[Path]:
-    """Return where a document holds values of a Karpenter chart."""
     match plain.get("kind"):
         case "HelmRelease" if _is_release(plain):
             return [("spec", "values")] if isinstance(at(plain, ("spec", "values")), dict) else []
@@ -325,15 +322,13 @@ class _Values:
         if outcome is None:
             return
         for each in outcome.findings:
-            self._findings.found.append(_at_place(each, self._place))
+            field = each.field.removeprefix("spec.")
+            self._findings.found.append(
+                msgspec.structs.replace(each, field=f"{spell(self._place)}.{field}" if self._place else field)
+            )
         for new in outcome.documents:
             for name in spec:
                 self._values[name] = new.plain["spec"][name]
-
-
-def _at_place(finding: ConversionFinding, place: Path) -> ConversionFinding:
-    field = finding.field.removeprefix("spec.")
-    return msgspec.structs.replace(finding, field=f"{spell(place)}.{field}" if place else field)
 
 
 _OLD_VARIABLES: Final[Mapping[str, str]] = MappingProxyType(

@@ -103,12 +103,10 @@ def converted_labels(labels: object, findings: Findings, field: str) -> Plain:
 
 
 def moved_labels(labels: object, new: Path, old: Path) -> dict[Path, Path]:
-    """Return where labels that were renamed come from."""
     return {(*new, STABLE_LABELS[key]): (*old, key) for key in mapping(labels) if key in STABLE_LABELS}
 
 
 def converted_requirements(requirements: object, findings: Findings, *, pool: str, field: str) -> list[Any]:
-    """Return the requirements of a pool in today's spelling."""
     found: list[Any] = []
     for requirement in items(requirements):
         key = str(mapping(requirement).get("key"))

@@ -92,7 +92,6 @@ def _renamed(value: Any, findings: Findings) -> Any:
 
 
 def renamed(text: str, findings: Findings) -> str:
-    """Return a text with metric names of today."""
     for found in _GONE_WORD.finditer(text):
         findings.warn(
             "MetricGone", f"metric {found[1]} is gone: divide karpenter_nodepools_usage by its limit"

@@ -149,7 +149,6 @@ def class_spec(spec: Plain, options: ConversionOptions, findings: Findings, *, p
 
 
 def convert_beta_class(plain: Plain, options: ConversionOptions) -> ConversionOutcome:
-    """Return what becomes of an EC2NodeClass v1beta1."""
     findings = Findings()
     findings.info("Kind", "EC2NodeClass (v1beta1) becomes EC2NodeClass (v1)")
     spec = mapping(plain.get("spec"))
@@ -307,7 +306,10 @@ _PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
 
 def terms_of(selector: object, findings: Findings, *, field: str) -> list[Plain]:
     """Return the terms that select what a selector selected; `field` is its name in the old API."""
-    alternatives = {str(key): _alternatives(value) for key, value in sorted(mapping(selector).items())}
+    alternatives = {
+        str(key): [part.strip() for part in str(value if value is not None else "").split(",")]
+        for key, value in sorted(mapping(selector).items())
+    }
     if not _is_usable(alternatives, findings, field):
         return []
     ids = [each for key in _ID_KEYS for each in alternatives.get(key, [])]
@@ -333,17 +335,13 @@ def terms_of(selector: object, findings: Findings, *, field: str) -> list[Plain]
             for tagged in _tag_parts(tags)
         ]
         if names and is_image:
-            found = [_ordered(each) for each in found]
+            found = [{key: each[key] for key in ("name", "owner", "tags") if key in each} for each in found]
     if len(found) > MOST_TERMS:
         findings.error(
             "TooManyTerms", f"{len(found)} terms would be needed, and {MOST_TERMS} are allowed", field
         )
         return []
     return found
-
-
-def _alternatives(value: object) -> list[str]:
-    return [part.strip() for part in str(value if value is not None else "").split(",")]
 
 
 def _is_usable(alternatives: dict[str, list[str]], findings: Findings, field: str) -> bool:
@@ -372,10 +370,6 @@ def _tag_parts(tags: dict[str, list[str]]) -> list[Plain]:
     # product() varies its last argument fastest; the first key has to.
     combined = product(*(tags[key] for key in reversed(keys)))
     return [{"tags": dict(zip(keys, reversed(values), strict=True))} for values in combined]
-
-
-def _ordered(term: Plain) -> Plain:
-    return {key: term[key] for key in ("name", "owner", "tags") if key in term}
 
 
 def selected(spec: Plain, old: str, findings: Findings) -> list[Any]:

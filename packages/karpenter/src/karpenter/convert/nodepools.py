@@ -208,7 +208,6 @@ def _node_class(
 
 
 def class_reference(name: str) -> Plain:
-    """Return a reference to an EC2NodeClass."""
     return {"group": GROUP, "kind": KIND, "name": name}
 
 
@@ -221,7 +220,6 @@ def _expiry(spec: Plain, findings: Findings) -> str:
 
 
 def warn_of_expiry(findings: Findings, field: str) -> None:
-    """Say how expiry differs from what it was."""
     findings.warn(
         "ForcefulExpiration",
         "expired nodes are drained at once: no replacement is started first, and budgets do not hold it back",
@@ -285,7 +283,6 @@ def _kubelet(given: object, findings: Findings, field: str) -> Plain | None:
 
 
 def convert_beta_pool(plain: Plain) -> PoolOutcome:
-    """Return what becomes of a NodePool v1beta1."""
     findings = Findings()
     findings.info("Kind", "NodePool (v1beta1) becomes NodePool (v1)")
     spec, name = mapping(plain.get("spec")), str(mapping(plain.get("metadata")).get("name", ""))
@@ -351,7 +348,6 @@ def beta_reference(reference: object) -> Plain:
 
 
 def convert_beta_claim(plain: Plain) -> PoolOutcome:
-    """Return what becomes of a NodeClaim v1beta1."""
     findings = Findings()
     findings.info("Kind", "NodeClaim (v1beta1) becomes NodeClaim (v1)")
     findings.warn(

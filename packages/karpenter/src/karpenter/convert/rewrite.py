@@ -235,7 +235,6 @@ class _Writer:
         self._text, self._moves, self._offset = text, moves, offset
 
     def mapping(self, plain: dict[str, Any], path: Path, old: Path | None, indent: int) -> list[str]:
-        """Return the lines of a mapping; `old` is where it stood, if it did."""
         lines: list[str] = []
         for key, value in plain.items():
             below = (*path, key)
@@ -247,7 +246,9 @@ class _Writer:
         place = self._text.places.get(old) if old is not None else None
         if place is None or old is None:
             return self._anew(key, value, path, old, indent, "")
-        lines = [] if old == self._first() else _moved(place.before, place.column, indent)
+        lines = (
+            [] if old == next(iter(self._text.places), None) else _moved(place.before, place.column, indent)
+        )
         if _same(at(self._text.old, old), value):
             copied = self._copied(place, indent)
             if old[-1] != key:
@@ -257,10 +258,6 @@ class _Writer:
             return lines + copied + list(_moved(place.tail, place.column, indent))
         lines += self._anew(key, value, path, old, indent, place.end, flow=place.flow)
         return lines + list(_moved(place.tail, place.column, indent))
-
-    def _first(self) -> Path | None:
-        """Return the first field of the old text, whose comments are the header."""
-        return next(iter(self._text.places), None)
 
     def _copied(self, place: _Place, indent: int) -> list[str]:
         first, *rest = self._text.lines[place.first : place.last + 1]

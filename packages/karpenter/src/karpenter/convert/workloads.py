@@ -73,7 +73,6 @@ class _Workload:
         self.moves: dict[Path, Path] = {}
 
     def annotations(self, path: Path) -> None:
-        """Rename annotations that protect a pod or a node."""
         old = mapping(at(self.plain, path))
         new: Plain = {}
         for key, value in old.items():
@@ -94,7 +93,6 @@ class _Workload:
         self._put(path, new)
 
     def pod_spec(self, path: Path) -> None:
-        """Rename whatever a pod says about nodes."""
         self._selector((*path, "nodeSelector"))
         affinity = (*path, "affinity")
         terms = (

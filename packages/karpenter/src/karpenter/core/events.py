@@ -78,6 +78,18 @@ def failed_scheduling(pod: Pod, problem: str) -> Announce:
     )
 
 
+def preferences_ignored(pod: Pod, count: int, most: int) -> Announce:
+    """Return the Event of a pod with more preferences than are considered."""
+    return Announce(
+        about=about(pod),
+        type="Warning",
+        reason="PreferencesIgnored",
+        message=f"Pod has {count} preferences, of which the {most} with the largest weight are considered.",
+        same_as=(pod.metadata.uid,),
+        quiet_for=60 * _MINUTE,
+    )
+
+
 def no_compatible_types(pool: NodePool, problem: str) -> Announce:
     """Return the Event of a NodePool whose requirements no instance type satisfies."""
     return Announce(

@@ -119,7 +119,6 @@ class DefinitionCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
     @property
     def is_hindered(self) -> bool:
-        """Whether something is in the way of the change."""
         nothing = any(not each.types for each in self.pools if each.change != REMOVED)
         ill = any(each.severity == ERROR for each in self.findings)
         return nothing or ill or bool(self.unscheduled) or any(each.held_by for each in self.machines)
@@ -354,7 +353,14 @@ class _Passes:
                 break
             for command in commands:
                 found += self._machines(command, step, drifted)
-            view = _replaced(view, {name for command in commands for name in command.candidates})
+            names = {name for command in commands for name in command.candidates}
+            nodes = dict(view.nodes)
+            for key, node in view.nodes.items():
+                if node.name in names:
+                    annotations = {**node.metadata.annotations, DO_NOT_DISRUPT: "true"}
+                    meta = msgspec.structs.replace(node.metadata, annotations=annotations)
+                    nodes[key] = msgspec.structs.replace(node, metadata=meta)
+            view = msgspec.structs.replace(view, nodes=nodes)
         going = {each.node for each in found}
         # What is not kept goes with a command that saves money; like what waits, it is no matter of now.
         held = {name for name in drifted if name in kept and kept[name].code != DisruptionCode.WAITING}
@@ -408,13 +414,3 @@ def _told(bought: Purchase) -> str:
     """Return what would be bought; on-demand goes without saying."""
     usual = bought.capacity_type == ON_DEMAND
     return f"{bought.instance_type} {bought.zone}{'' if usual else f' {bought.capacity_type}'}"
-
-
-def _replaced(view: ClusterView, names: set[str]) -> ClusterView:
-    nodes = dict(view.nodes)
-    for key, node in view.nodes.items():
-        if node.name in names:
-            annotations = {**node.metadata.annotations, DO_NOT_DISRUPT: "true"}
-            meta = msgspec.structs.replace(node.metadata, annotations=annotations)
-            nodes[key] = msgspec.structs.replace(node, metadata=meta)
-    return msgspec.structs.replace(view, nodes=nodes)

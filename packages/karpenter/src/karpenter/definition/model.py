@@ -36,7 +36,7 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 
 class BudgetDefinition(_Part, frozen=True, kw_only=True):
-    """How many machines may be disrupted at once."""
+    """Limit on the machines that are disrupted at once."""
 
     nodes: Annotated[str, Meta(description="A number of nodes or a share in percent.")] = "10%"
     schedule: Annotated[str, Meta(description="When it opens, as five cron fields in UTC.")] = ""
@@ -81,7 +81,7 @@ class TaintDefinition(_Part, frozen=True, kw_only=True):
 
 
 class ClassDefinition(_Part, frozen=True, kw_only=True):
-    """How machines of a pool are made: its EC2NodeClass."""
+    """The EC2NodeClass of a pool."""
 
     name: Annotated[
         str, Meta(description="The name of the EC2NodeClass; that of the pool where none is given.")
@@ -151,7 +151,7 @@ class PoolDefinition(_Part, frozen=True, kw_only=True):
 
 
 class DefinitionDefaults(_Part, frozen=True, kw_only=True):
-    """What holds for every pool that does not say otherwise."""
+    """Settings of every pool that does not set them itself."""
 
     role: Annotated[
         str, Meta(description="The IAM role of machines; KarpenterNodeRole-CLUSTER unless given.")
@@ -189,7 +189,6 @@ class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON schema of a cluster definition, for editors."""
     found = msgspec.json.schema(ClusterDefinition)
     definitions = found["$defs"]
     loose: dict[str, Any] = definitions["ClassDefinition"]["properties"]

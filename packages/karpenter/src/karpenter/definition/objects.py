@@ -110,7 +110,6 @@ def all_requirements(pool: PoolDefinition) -> list[RequirementDefinition]:
 
 
 def render_class(pool: str, node_class: ClassDefinition, karpenter: KarpenterDefinition) -> dict[str, Any]:
-    """Return the EC2NodeClass of a pool."""
     defaults, cluster = karpenter.defaults, karpenter.cluster_name
     role = node_class.role or defaults.role or (f"KarpenterNodeRole-{cluster}" if cluster else "")
     groups = defaults.security_group_tags or ({_CLUSTER_TAG: cluster} if cluster else {})
@@ -287,7 +286,8 @@ def _import_class(
     pool: str, plain: dict[str, Any], karpenter: KarpenterDefinition, *, gpu: bool
 ) -> ClassDefinition:
     spec, name = plain["spec"], plain["metadata"]["name"]
-    alias = _alias_of(spec)
+    terms = spec.get("amiSelectorTerms") or []
+    alias = str(terms[0]["alias"]) if len(terms) == 1 and set(terms[0]) == {"alias"} else ""
     role = str(spec.get("role") or "")
     usual = f"KarpenterNodeRole-{karpenter.cluster_name}" if karpenter.cluster_name else ""
     groups = spec.get("securityGroupSelectorTerms") or []
@@ -315,11 +315,6 @@ def _rest(
         rendered = render_class(pool, found, karpenter)["spec"]
     rest = {key: value for key, value in spec.items() if rendered.get(key) != value}
     return rest | {key: None for key in rendered if key not in spec}
-
-
-def _alias_of(spec: dict[str, Any]) -> str:
-    terms = spec.get("amiSelectorTerms") or []
-    return str(terms[0]["alias"]) if len(terms) == 1 and set(terms[0]) == {"alias"} else ""
 
 
 def _volume_of(spec: dict[str, Any], alias: str) -> str:

@@ -63,7 +63,6 @@ CLIENT_RETRIES = Backoff(first=0.1, cap=5.0, jitter=0.5)
 
 
 def may_retry(request: Request, error: KubeError) -> bool:
-    """Return whether `request`, which failed with `error`, may be retried."""
     match error:
         case Unreachable():
             return not error.sent or is_idempotent(request)
@@ -119,7 +118,7 @@ class _Frame(msgspec.Struct, frozen=True):
 
 
 _FRAMES = msgspec.json.Decoder(_Frame)
-_KEPT = frozenset({"ADDED", "MODIFIED"})
+_KEPT_EVENT_TYPES = frozenset({"ADDED", "MODIFIED"})
 
 
 async def read_events(
@@ -144,7 +143,7 @@ async def read_events(
             frame = _FRAMES.decode(line)
             if frame.type == "ERROR":
                 raise status_error_of(request, msgspec.json.decode(frame.object, type=Status))
-            if known and frame.type in _KEPT:
+            if known and frame.type in _KEPT_EVENT_TYPES:
                 which = identify(frame.object)
                 if (stamp := (which.uid, which.version)) in known:
                     known.remove(stamp)
@@ -491,15 +490,12 @@ class Client:
     async def close(self) -> None:
         await self._transport.close()
 
-    async def _take_token(self) -> None:
+    async def _send_once(self, request: Request) -> Response:
         turn = _TURN.get()
         if turn is not None and turn.bucket is self._bucket and not turn.used:
             turn.used = True
         else:
             await self._bucket.take()
-
-    async def _send_once(self, request: Request) -> Response:
-        await self._take_token()
         if request.method != "GET":
             # Every attempt is checked, after every wait: the lease may have been lost meanwhile.
             self._fence.check(f"{request.method} {request.path}")

@@ -37,7 +37,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
-    """What a Status is about."""
+    """Object that a Status is about, and the causes."""
 
     name: str = ""
     group: str = ""

@@ -30,13 +30,13 @@ from karpenter.kube.transport import Pairs
 
 log = structlog.stdlib.get_logger(__name__)
 
-EARLY = timedelta(seconds=60)
+RENEW_BEFORE_END = timedelta(seconds=60)
 """How long before its end a token is renewed."""
 
-PAUSE = 10.0
+RETRY_SECONDS = 10.0
 """Seconds between two attempts to renew, when one failed."""
 
-RUN_WITHIN = 60.0
+RUN_SECONDS = 60.0
 """Seconds after which a plugin that has not ended is killed."""
 
 # The protocol of credential plugins, by which kubectl runs aws-iam-authenticator or `aws eks get-token`:
@@ -58,7 +58,7 @@ class PluginFailed(ValueError):  # noqa: N818  says what happened
 
 
 class ExecCredentialStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a plugin prints under ``status``."""
+    """Credentials that a plugin prints under ``status``."""
 
     token: str = ""
     client_certificate_data: str = ""
@@ -67,7 +67,7 @@ class ExecCredentialStatus(msgspec.Struct, frozen=True, kw_only=True, rename="ca
 
 
 class _ExecCredential(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a plugin prints."""
+    """Document that a plugin prints."""
 
     kind: str = ""
     api_version: str = ""
@@ -156,10 +156,10 @@ class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
 
     async def _finish(self, process: asyncio.subprocess.Process) -> tuple[int, bytes, bytes]:
         try:
-            async with asyncio.timeout(RUN_WITHIN):
+            async with asyncio.timeout(RUN_SECONDS):
                 out, errors = await process.communicate()
         except TimeoutError:
-            raise PluginFailed(f"{self._name} did not end within {RUN_WITHIN:g} s") from None
+            raise PluginFailed(f"{self._name} did not end within {RUN_SECONDS:g} s") from None
         finally:
             if process.returncode is None:
                 process.kill()
@@ -208,7 +208,7 @@ def _told(cluster: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ExecCredentials:
-    """What a plugin gave last, renewed before it ends."""
+    """Credentials that a plugin gave last, renewed before they end."""
 
     def __init__(
         self,
@@ -242,7 +242,7 @@ class ExecCredentials:
         Raises:
             PluginFailed: it gives nothing; what it gave before stays in use.
         """
-        status = await self._plugin.run(self._environ, terminal=_has_terminal())
+        status = await self._plugin.run(self._environ, terminal=sys.stdin is not None and sys.stdin.isatty())
         if status.client_certificate_data and (
             status.client_certificate_data != self._status.client_certificate_data
             or status.client_key_data != self._status.client_key_data
@@ -270,7 +270,7 @@ class ExecCredentials:
             return self._current() != refused or self.certificate != before
 
     async def _try(self) -> None:
-        self._not_before = self._clock.monotonic() + PAUSE
+        self._not_before = self._clock.monotonic() + RETRY_SECONDS
         try:
             await self.load()
         except PluginFailed as error:
@@ -284,7 +284,7 @@ class ExecCredentials:
         if ends is None or self._clock.monotonic() < self._not_before:
             return False
         aware = ends if ends.tzinfo is not None else ends.replace(tzinfo=UTC)
-        return self._clock.now() >= aware - EARLY
+        return self._clock.now() >= aware - RENEW_BEFORE_END
 
     def _write(self, status: ExecCredentialStatus) -> Certificate:
         """Write a certificate and its key where TLS can read them, and no other user."""
@@ -296,7 +296,3 @@ class ExecCredentials:
             with open(path, "w", encoding="utf-8", opener=private) as file:
                 file.write(text)
         return Certificate(str(chain), str(key))
-
-
-def _has_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()

@@ -49,12 +49,12 @@ log = structlog.stdlib.get_logger(__name__)
 
 # https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/ (bound tokens expire after
 # an hour)
-REREAD = 60.0
+REREAD_SECONDS = 60.0
 """Seconds after which a token file is read again; the kubelet rewrites it well before its end."""
 
 # Certificates are renewed on disk while a process runs:
 # https://kubernetes.io/docs/tasks/administer-cluster/kubeadm/kubeadm-certs/
-RECHECK = 60.0
+RECHECK_SECONDS = 60.0
 """Seconds between two looks at the files."""
 
 UNAUTHORIZED = 401
@@ -74,7 +74,7 @@ class Certificate(msgspec.Struct, frozen=True):
 
 
 class Credentials(Protocol):
-    """What a transport shows to the server."""
+    """Certificate and headers by which a server knows its client."""
 
     @property
     def certificate(self) -> Certificate | None: ...
@@ -122,7 +122,7 @@ class TokenFile:
 
     async def headers(self) -> Pairs:
         """Return the token, read again if that was a while ago."""
-        if self._clock.monotonic() - self._read_at >= REREAD:
+        if self._clock.monotonic() - self._read_at >= REREAD_SECONDS:
             await self._read()
         return (*bearer(self._token), *self._extra)
 
@@ -170,7 +170,7 @@ def check_header(value: str, name: str) -> None:
 
 
 class Trust(msgspec.Struct, frozen=True, kw_only=True):
-    """How to know the server."""
+    """Authorities and name by which a client knows the server."""
 
     ca_file: str = ""
     """Whom we trust to vouch for it; empty means whom the machine trusts."""
@@ -207,10 +207,11 @@ class Tls:
         """
         if self._context is not None and self._made_of is not None:
             same = self._made_of[0] == certificate
-            if same and now - self._checked_at < RECHECK:
+            if same and now - self._checked_at < RECHECK_SECONDS:
                 return self._context
         self._checked_at = now
-        made_of = (certificate, _times(self._trust.ca_file, *_files(certificate)))
+        files = (certificate.cert_file, certificate.key_file) if certificate else ()
+        made_of = (certificate, _times(self._trust.ca_file, *files))
         if self._context is None or made_of != self._made_of:
             self._context = make_context(self._trust, certificate)
             self._made_of = made_of
@@ -227,10 +228,6 @@ def make_context(trust: Trust, certificate: Certificate | None) -> ssl.SSLContex
     if certificate is not None:
         context.load_cert_chain(certificate.cert_file, certificate.key_file)
     return context
-
-
-def _files(certificate: Certificate | None) -> tuple[str, ...]:
-    return (certificate.cert_file, certificate.key_file) if certificate else ()
 
 
 def _times(*files: str) -> tuple[int, ...]:
@@ -325,7 +322,7 @@ class HttpTransport:
                 headers=(*AGENT, *request.headers, *shown),
                 data=request.body or None,
                 ssl=context,
-                server_hostname=self._server_name(),
+                server_hostname=self.endpoint.trust.server_name or None if self._secure else None,
                 proxy=None if self._through_socks else self.endpoint.proxy or None,
                 allow_redirects=False,
             )
@@ -393,9 +390,6 @@ class HttpTransport:
         if not self._secure:
             return False
         return self._tls.context(self._credentials.certificate, now=asyncio.get_running_loop().time())
-
-    def _server_name(self) -> str | None:
-        return self.endpoint.trust.server_name or None if self._secure else None
 
     def _url(self, request: Request) -> yarl.URL:
         query = _query_text(request.query)
@@ -497,24 +491,24 @@ def _is_address(host: str) -> bool:
 
 
 # The codes of X509_verify_cert: https://docs.openssl.org/master/man3/X509_STORE_CTX_get_error/
-_EXPIRED: Final = 10
+_CERT_EXPIRED: Final = 10
 # The codes of OpenSSL's verification: https://docs.openssl.org/master/man1/openssl-verification-options/
-_NOT_YET: Final = 9
+_CERT_NOT_YET_VALID: Final = 9
 _UNKNOWN: Final = frozenset({2, 18, 19, 20, 21})
 _OTHER_NAME: Final = frozenset({62, 63, 64})
 _PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
 _VERSION, _UTC_TIME, _LONG = 0xA0, 0x17, 0x80
-_SHORT_TIME: Final = 13
-_TURN: Final = 50
+_UTC_TIME_LENGTH: Final = 13
+_FIRST_YEAR_OF_1900S: Final = 50
 """Two digits of a year below this are of this century; see section 4.1.2.5.1 of RFC 5280."""
 
 
 def refused_server(error: ssl.SSLError) -> str:
     """Return what is wrong with a server's certificate; nothing when that is not the matter."""
     code = getattr(error, "verify_code", 0)
-    if code == _EXPIRED:
+    if code == _CERT_EXPIRED:
         return "the certificate of the API server has expired; hint: renew it, and check this machine's clock"
-    if code == _NOT_YET:
+    if code == _CERT_NOT_YET_VALID:
         return "the certificate of the API server is not valid yet; hint: check this machine's clock"
     if code in _UNKNOWN:
         return (
@@ -569,8 +563,8 @@ def not_after(pem: bytes) -> datetime:
 
 
 def _time(kind: int, text: str) -> datetime:
-    if kind == _UTC_TIME and len(text) == _SHORT_TIME:
-        text = f"{20 if int(text[:2]) < _TURN else 19}{text}"
+    if kind == _UTC_TIME and len(text) == _UTC_TIME_LENGTH:
+        text = f"{20 if int(text[:2]) < _FIRST_YEAR_OF_1900S else 19}{text}"
     return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
 
 

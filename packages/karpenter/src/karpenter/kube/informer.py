@@ -78,7 +78,7 @@ MAX_EXTRA_FAMILIES = 1000
 IDLE_TIMEOUT = 90.0
 """Seconds without a line after which a watch is closed. Servers send a bookmark about once a minute."""
 
-PROLONG_EVERY = 1.0
+PROLONG_SECONDS = 1.0
 """Seconds between two prolongations of the idle timeout, by which a watch may be closed early."""
 
 MIN_WATCH_SECONDS = 1.0
@@ -124,23 +124,18 @@ class IndexedStore(Generic[T]):
         return tuple(self._stamps.items())
 
     def get(self, key: str) -> T | None:
-        """Return the object under `key`, if it is there."""
         return self._objects.get(key)
 
     def stamp(self, key: str) -> ObjectVersion | None:
-        """Return uid and resourceVersion of the object under `key`, if it is there."""
         return self._stamps.get(key)
 
     def find(self, index: str, value: str) -> tuple[T, ...]:
-        """Return the objects that `index` puts under `value`."""
         return tuple(self._objects[key] for key in self._indexes[index].get(value, ()))
 
     def values(self, index: str) -> tuple[str, ...]:
-        """Return every value under which `index` has an object."""
         return tuple(self._indexes[index])
 
     def put(self, key: str, item: T, stamp: ObjectVersion) -> T | None:
-        """Hold `item` and return what was held before."""
         before = self._objects.get(key)
         self._objects[key] = item
         self._stamps[key] = stamp
@@ -156,7 +151,6 @@ class IndexedStore(Generic[T]):
         return before
 
     def remove(self, key: str) -> T | None:
-        """Let go of the object under `key` and return it."""
         before = self._objects.pop(key, None)
         self._stamps.pop(key, None)
         if before is not None:
@@ -498,7 +492,6 @@ class Informer(Generic[H]):
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
-        """Wait until a whole list was applied."""
         await self._synced.wait()
 
     def subscribe(self, listener: EventHandler[H]) -> Callable[[], None]:
@@ -555,7 +548,7 @@ class Informer(Generic[H]):
                 self.problem, self.lost_at = "", None
                 async for event in events:
                     # Every event would set a timer, so the idle timeout is prolonged once a second.
-                    if self._silence is not None and loop.time() >= last_line + PROLONG_EVERY:
+                    if self._silence is not None and loop.time() >= last_line + PROLONG_SECONDS:
                         last_line = loop.time()
                         deadline.reschedule(last_line + self._silence)
                     if self._was_silent:

@@ -75,7 +75,7 @@ class _Entry(NamedTuple):
 
 
 class _Kubeconfig(NamedTuple):
-    """What several files say together."""
+    """Several kubeconfig files, merged."""
 
     files: str
     current: str

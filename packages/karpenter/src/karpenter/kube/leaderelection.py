@@ -171,7 +171,7 @@ def _micro(when: datetime) -> str:
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a lease lasts and how it is kept, in seconds."""
+    """Duration of a lease, and the intervals at which it is renewed, in seconds."""
 
     # The defaults of controller-runtime:
     # https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/manager#Options
@@ -260,7 +260,14 @@ class LeaderElector:
             self._fence.close()
             await asyncio.wait([keeper])
             if stopped and not self._taken_over():
-                await self._release()
+                try:
+                    async with asyncio.timeout(self._terms.retry):
+                        released = await self._lock.release()
+                except (KubeError, TimeoutError) as error:
+                    self._log.warning("lease.not_released", error=str(error))
+                else:
+                    if released:
+                        self._log.info("lease.released")
         # A refused write may be what has ended the work.
         if stopped and not task.cancelled() and not self._fence.refused:
             task.result()
@@ -326,16 +333,6 @@ class LeaderElector:
         left = self._renewed_at + self._terms.duration - self._clock.boottime()
         await asyncio.wait([task], timeout=max(left, self._terms.retry))
         return task.done()
-
-    async def _release(self) -> None:
-        try:
-            async with asyncio.timeout(self._terms.retry):
-                released = await self._lock.release()
-        except (KubeError, TimeoutError) as error:
-            self._log.warning("lease.not_released", error=str(error))
-        else:
-            if released:
-                self._log.info("lease.released")
 
 
 def _cancel_from_any_thread(task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> None:

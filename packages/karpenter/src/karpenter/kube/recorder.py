@@ -119,7 +119,13 @@ class Recorder:
     def publish(self, occurrence: RecordedEvent) -> bool:
         """Queue an Event; return False if it is deduplicated or over its rate limit."""
         now = self._clock.monotonic()
-        self._tidy(now)
+        # Remove, from time to time, entries whose dedupe timeout has passed.
+        if now - self._tidied_at >= DEDUPE_TIMEOUT:
+            self._tidied_at = now
+            # What was not told for much longer than it had to be quiet is news when it comes back.
+            self._quiet = {
+                key: each for key, each in self._quiet.items() if each.since + 4 * each.length > now
+            }
         quiet, repeats = self._quiet.get(occurrence.key), False
         if quiet is not None:
             repeats = quiet.message == occurrence.message
@@ -224,15 +230,6 @@ class Recorder:
             name=about.name,
             error=why,
         )
-
-    def _tidy(self, now: float) -> None:
-        """Remove, from time to time, entries whose dedupe timeout has passed."""
-        if now - self._tidied_at >= DEDUPE_TIMEOUT:
-            self._tidied_at = now
-            # What was not told for much longer than it had to be quiet is news when it comes back.
-            self._quiet = {
-                key: each for key, each in self._quiet.items() if each.since + 4 * each.length > now
-            }
 
 
 def _second(when: datetime) -> str:

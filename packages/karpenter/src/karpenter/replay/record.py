@@ -49,7 +49,6 @@ class RecordBegun(msgspec.Struct, frozen=True, kw_only=True, tag="begun", tag_fi
 
     format: int = FORMAT
     version: str
-    """The version of the operator."""
 
     at: datetime
     serves: tuple[tuple[str, str], ...]
@@ -83,7 +82,7 @@ class Unclassified(msgspec.Struct, frozen=True, kw_only=True, tag="unclassified"
 
 
 class Sold(msgspec.Struct, frozen=True, kw_only=True, tag="sold", tag_field="line"):
-    """What can be bought."""
+    """Instance types and offerings that can be bought."""
 
     number: int
     new: tuple[msgspec.Raw, ...] = ()
@@ -381,7 +380,7 @@ def _requirements(kind: type, value: Any) -> Any:
 
 
 class RecordedMoment(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator had seen at a decision, and what it had done until then; nothing is decided again."""
+    """State that the operator had seen at a decision, and its effects until then; no decision is repeated."""
 
     view: ClusterView
     catalog: Catalog

@@ -83,14 +83,43 @@ class FlightRecorder:
         if self._file is None or QUESTIONS.get(getattr(call.func, "__name__", "")) is not call.func:
             return 0
         with _Harmless(self):
-            return self._ask(call)
+            # A validation names the decision that its command comes from, which must be in the same file.
+            if call.func is disrupt and self._size > max(self._limit, 2 * self._least) and not self._pending:
+                # Then no command waits for its validation, which names the decision that it comes from.
+                self.close()
+                self._begin()
+            view, catalog = view_and_catalog(call)
+            if (sold := self._catalogs.line(catalog)) is not None:
+                before = self._size
+                self._write(sold)
+                self._least += self._size - before if sold.number == 1 else 0
+            self._decisions += 1
+            self._pending.add(self._decisions)
+            self._write(
+                Asked(
+                    number=self._decisions,
+                    question=call.func.__name__,
+                    now=call.keywords["now"],
+                    catalog=self._catalogs.number,
+                    marked=tuple(sorted(view.marked)),
+                    given=given(call, self._origin),
+                )
+            )
+            return self._decisions
         return 0
 
     def answered(self, number: int, result: Any, *, cut: bool) -> None:
         if self._file is None:
             return
         with _Harmless(self):
-            self._answer(number, result, cut=cut)
+            self._pending.discard(number)
+            if isinstance(result, DisruptionDecision):
+                self._commands.clear()
+            for place, each in enumerate(commands_of(result)):
+                self._commands[id(each)] = (each, Origin(number, place))
+            self._write(Answered(number=number, cut=cut, outcome=msgspec.Raw(_encode(outcome_of(result)))))
+            if self._file is not None:
+                self._file.flush()
 
     def failed(self, number: int) -> None:
         """Note that a question will not be answered."""
@@ -109,40 +138,6 @@ class FlightRecorder:
                     because=effect.because,
                 )
             )
-
-    def _ask(self, call: partial[Any]) -> int:
-        # A validation names the decision that its command comes from, which must be in the same file.
-        if call.func is disrupt and self._size > max(self._limit, 2 * self._least) and not self._pending:
-            # Then no command waits for its validation, which names the decision that it comes from.
-            self._rotate()
-        view, catalog = view_and_catalog(call)
-        if (sold := self._catalogs.line(catalog)) is not None:
-            before = self._size
-            self._write(sold)
-            self._least += self._size - before if sold.number == 1 else 0
-        self._decisions += 1
-        self._pending.add(self._decisions)
-        self._write(
-            Asked(
-                number=self._decisions,
-                question=call.func.__name__,
-                now=call.keywords["now"],
-                catalog=self._catalogs.number,
-                marked=tuple(sorted(view.marked)),
-                given=given(call, self._origin),
-            )
-        )
-        return self._decisions
-
-    def _answer(self, number: int, result: Any, *, cut: bool) -> None:
-        self._pending.discard(number)
-        if isinstance(result, DisruptionDecision):
-            self._commands.clear()
-        for place, each in enumerate(commands_of(result)):
-            self._commands[id(each)] = (each, Origin(number, place))
-        self._write(Answered(number=number, cut=cut, outcome=msgspec.Raw(_encode(outcome_of(result)))))
-        if self._file is not None:
-            self._file.flush()
 
     def _hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
         del before
@@ -165,10 +160,6 @@ class FlightRecorder:
         for event in _all_of(self._store.view()):
             self._write(line_of(event))
         self._least = self._size
-
-    def _rotate(self) -> None:
-        self.close()
-        self._begin()
 
     def _write(self, line: Line) -> None:
         assert self._file is not None

@@ -106,7 +106,6 @@ def recorded_settings(
 
 
 def origin_of(plain: dict[str, Any]) -> Origin | None:
-    """Return which command a question is about, if it is about one."""
     return msgspec.convert(plain[_COMMAND], Origin) if _COMMAND in plain else None
 
 

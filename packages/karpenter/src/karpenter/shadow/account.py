@@ -22,12 +22,12 @@ log = structlog.stdlib.get_logger(__name__)
 
 Side = Literal["real", "shadow"]
 SIDES: Final[tuple[Side, Side]] = ("real", "shadow")
-SAMPLE_PERIOD: Final = 60.0
-_HOUR: Final = 3600.0
+SAMPLE_SECONDS: Final = 60.0
+_HOUR_SECONDS: Final = 3600.0
 
 
 class SideTotals(msgspec.Struct, kw_only=True):
-    """What one side has come to since the start."""
+    """Totals of one side since the start."""
 
     hourly: float = 0.0
     """Dollars an hour, now."""
@@ -100,13 +100,13 @@ class ShadowAccount:
     def integrate(self, now: datetime, real: tuple[float, int], shadow: tuple[float, int]) -> None:
         """Add what has passed since the last call; `real` and `shadow` are dollars an hour, and machines."""
         if self._integrated is not None:
-            hours = (now - self._integrated).total_seconds() / _HOUR
+            hours = (now - self._integrated).total_seconds() / _HOUR_SECONDS
             for side in SIDES:
                 self.of(side).cost += self.of(side).hourly * hours
         self._integrated = now
         self.real.hourly, self.real.machines = real
         self.shadow.hourly, self.shadow.machines = shadow
-        if self._sampled is None or (now - self._sampled).total_seconds() >= SAMPLE_PERIOD:
+        if self._sampled is None or (now - self._sampled).total_seconds() >= SAMPLE_SECONDS:
             self.sample(now)
 
     def sample(self, now: datetime) -> None:
@@ -114,7 +114,6 @@ class ShadowAccount:
         self._write(ShadowSample(at=now, real=self.real, shadow=self.shadow))
 
     def acted(self, action: ShadowAction) -> None:
-        """Count a machine that was launched or removed."""
         totals = self.of(action.side)
         if action.action == "launch":
             totals.launched += 1

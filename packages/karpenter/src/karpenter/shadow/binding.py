@@ -48,7 +48,7 @@ _SCORED: Final = {CPU: 100, MEMORY: 200 * 2**20}
 _TAINT_WEIGHT: Final = 3
 _SPREAD_WEIGHT: Final = 2
 _NODE_SKEW, _ZONE_SKEW = 3, 5
-_BEST: Final = 100.0
+_BEST_SCORE: Final = 100.0
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 
 
@@ -57,7 +57,11 @@ def bind_pods(
 ) -> dict[str, str]:
     """Return the node of every pending pod that fits on one that runs, by the key of the pod."""
     waiting = sorted(pending, key=lambda pod: (-(pod.spec.priority or 0), pod.key))
-    ready = [node for node in state_nodes(view) if _takes_pods(node)]
+    ready = [
+        node
+        for node in state_nodes(view)
+        if node.node is not None and node.is_ready and node.is_initialized and not node.is_deleting
+    ]
     if not waiting or not ready:
         return {}
     daemons = expected_daemons(
@@ -103,10 +107,6 @@ def _worth(pod: Pod, neighbours: Mapping[str, int]) -> tuple[bool, bool, int, in
         -since.timestamp() if since is not None else 0.0,
         pod.key,
     )
-
-
-def _takes_pods(node: StateNode) -> bool:
-    return node.node is not None and node.is_ready and node.is_initialized and not node.is_deleting
 
 
 def _is_simple(pod: Pod) -> bool:
@@ -159,7 +159,7 @@ def _room_score(requests: Mapping[str, int], node: StateNode, free: Mapping[str,
         offered = node.allocatable.get(each, 0) or 1
         used.append(min(1.0, (offered - free.get(each, 0) + requests.get(each, default)) / offered))
     cpu, memory = used
-    return _BEST * (2 - cpu - memory) / 2 + _BEST * (1 - abs(cpu - memory) / 2)
+    return _BEST_SCORE * (2 - cpu - memory) / 2 + _BEST_SCORE * (1 - abs(cpu - memory) / 2)
 
 
 def _crowded(
@@ -168,7 +168,6 @@ def _crowded(
     feasible: Sequence[StateNode],
     replicas: Mapping[tuple[str, str], int],
 ) -> list[float]:
-    """Return how crowded each feasible node and its zone are with pods of a controller."""
     zones: Counter[str] = Counter()
     for node in every:
         zones[node.labels.get(ZONE, "")] += replicas.get((controller, node.name), 0)
@@ -186,7 +185,7 @@ def _crowded(
 def _reversed(values: Sequence[float], *, least: float = 0.0) -> list[float]:
     """Return scores from 0 to 100, the best for the lowest of values."""
     most = max(values)
-    return [_BEST * (most + least - each) / most if most else _BEST for each in values]
+    return [_BEST_SCORE * (most + least - each) / most if most else _BEST_SCORE for each in values]
 
 
 def _discouraging(node: StateNode, pod: Pod) -> int:

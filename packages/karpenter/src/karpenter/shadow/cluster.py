@@ -80,15 +80,15 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-START_UP: Final = 60.0
+START_UP_SECONDS: Final = 60.0
 """Seconds that a machine takes until its node joins, as long as none was observed."""
 
-_OBSERVED: Final = 50
-_PERIOD: Final = 5.0
-_BATCH: Final = 0.1
+_OBSERVED_START_UPS: Final = 50
+_ACCOUNTING_SECONDS: Final = 5.0
+_BATCH_SECONDS: Final = 0.1
 """Seconds in which pods are collected that are bound together."""
 
-_KEPT_SLOTS: Final = 300.0
+_KEPT_SLOT_SECONDS: Final = 300.0
 _SCHEDULED: Final = PodCondition(type="PodScheduled", status="True")
 _UNSCHEDULABLE: Final = PodCondition(type="PodScheduled", status="False", reason="Unschedulable")
 
@@ -126,7 +126,7 @@ class ShadowCluster:
         self.store = ClusterState(serves=served)
         self.cloud = ShadowCloud(provider, clock=clock, pool=self.store.pool, launched=self._launched)
         self.account = account
-        self.start_up = START_UP
+        self.start_up = START_UP_SECONDS
         self._clock = clock
         self._settings = settings
         self._began: datetime | None = None
@@ -169,7 +169,12 @@ class ShadowCluster:
             self.cloud.adopt(item)
         if isinstance(item, Pod):
             if item.spec.node_name:
-                self._bound[item.key] = _Place(item.spec.node_name, _ready_since(item))
+                ready = (
+                    each for each in item.status.conditions if each.type == "Ready" and each.status == "True"
+                )
+                self._bound[item.key] = _Place(
+                    item.spec.node_name, next((each.last_transition_time for each in ready), None)
+                )
             self._uids[item.key] = item.metadata.uid
             self._replicas.setdefault(_replicaset(item), set()).add(item.key)
             for side in self._waited.values():
@@ -257,7 +262,7 @@ class ShadowCluster:
             self.account.evicted("real")
         place, owner = self._bound.get(pod.key), controller_uid(pod)
         if place is not None and owner:
-            until = self._clock.monotonic() + _KEPT_SLOTS
+            until = self._clock.monotonic() + _KEPT_SLOT_SECONDS
             self._slots.setdefault(owner, []).append(_Slot(place, until))
         self._gone.add(pod.metadata.uid)
         self._forget(pod.key)
@@ -283,7 +288,9 @@ class ShadowCluster:
         if not replicaset or uid in self._leaving:
             return
         every = [self.store.pod(key) for key in self._replicas.get(replicaset, ())]
-        least = least_wanted(each for each in every if each is not None and self._stays(each))
+        least = least_wanted(
+            each for each in every if each is not None and each.metadata.uid not in self._leaving
+        )
         self._leaving.add(uid)
         real = self.real.pod(least.key)
         if least.key == pod.key or real is None:
@@ -295,9 +302,6 @@ class ShadowCluster:
             self._waited["shadow"].add(each.metadata.uid)
             self._starting.add(each.metadata.uid)
             self._show(each)
-
-    def _stays(self, pod: Pod) -> bool:
-        return pod.metadata.uid not in self._leaving
 
     def _forget(self, key: str) -> None:
         self._bound.pop(key, None)
@@ -379,7 +383,11 @@ class ShadowCluster:
         item = event.object
         if isinstance(item, Node):
             if isinstance(event, ObjectDeleted):
-                self._node_gone(item)
+                for pod in self.store.view().pods_by_node.get(item.name, ()):
+                    if is_owned_by_daemonset(pod) or is_owned_by_node(pod):
+                        self.store.apply(ObjectDeleted(pod))
+                    else:
+                        self.evict(pod.key)
             else:
                 self._wake.set()
         elif isinstance(item, NodeClaim) and isinstance(event, ObjectUpdated):
@@ -388,13 +396,6 @@ class ShadowCluster:
                 told = find_status_condition(item.status.conditions, "DisruptionReason")
                 reason = told.reason if told is not None else "not disrupted"
                 self._act(self._clock.now(), "shadow", "remove", item, reason=reason)
-
-    def _node_gone(self, node: Node) -> None:
-        for pod in self.store.view().pods_by_node.get(node.name, ()):
-            if is_owned_by_daemonset(pod) or is_owned_by_node(pod):
-                self.store.apply(ObjectDeleted(pod))
-            else:
-                self.evict(pod.key)
 
     def _launched(self, machine: Machine, claim: NodeClaim) -> None:
         """Let the node of a machine join once it has started."""
@@ -418,22 +419,19 @@ class ShadowCluster:
         """Bind pods as they come and as nodes become ready, for as long as the shadow runs."""
         while True:
             await self._wake.wait()
-            await self._clock.sleep(_BATCH)
+            await self._clock.sleep(_BATCH_SECONDS)
             self._wake.clear()
-            self._bind_all()
-
-    def _bind_all(self) -> None:
-        view = self.store.view()
-        pending = [pod for pod in view.pods.values() if is_unscheduled(pod)]
-        found = bind_pods(view, pending, self._clock.now(), self._settings) if pending else {}
-        for pod in pending:
-            real = self.real.pod(pod.key)
-            if real is None:
-                continue
-            if pod.key in found:
-                self._bind(real, _Place(found[pod.key], self._clock.now()))
-            elif not any(each.reason == _UNSCHEDULABLE.reason for each in pod.status.conditions):
-                self.store.apply(ObjectUpdated(_unschedulable(pod)))
+            view = self.store.view()
+            pending = [pod for pod in view.pods.values() if is_unscheduled(pod)]
+            found = bind_pods(view, pending, self._clock.now(), self._settings) if pending else {}
+            for pod in pending:
+                real = self.real.pod(pod.key)
+                if real is None:
+                    continue
+                if pod.key in found:
+                    self._bind(real, _Place(found[pod.key], self._clock.now()))
+                elif not any(each.reason == _UNSCHEDULABLE.reason for each in pod.status.conditions):
+                    self.store.apply(ObjectUpdated(_unschedulable(pod)))
 
     # The sums
 
@@ -445,7 +443,7 @@ class ShadowCluster:
         real, shadow = _bill(self.real.view(), catalog), _bill(self.store.view(), catalog)
         self.account.integrate(self._clock.now(), real, shadow)
         self._publish()
-        return _PERIOD
+        return _ACCOUNTING_SECONDS
 
     def close(self) -> None:
         """End what waits, and write the sums of this moment."""
@@ -501,7 +499,7 @@ class ShadowCluster:
             and not claim.status.provider_id.startswith(SCHEME)
         )
         if found:
-            self.start_up = max(0.0, median(seconds for _, seconds in found[-_OBSERVED:]))
+            self.start_up = max(0.0, median(seconds for _, seconds in found[-_OBSERVED_START_UPS:]))
 
 
 def _bill(view: ClusterView, catalog: Catalog) -> tuple[float, int]:
@@ -509,11 +507,6 @@ def _bill(view: ClusterView, catalog: Catalog) -> tuple[float, int]:
     nodes: Iterable[StateNode] = [node for node in state_nodes(view) if node.is_managed]
     prices = [price_of(node, catalog) or 0.0 for node in nodes]
     return sum(prices), len(prices)
-
-
-def _ready_since(pod: Pod) -> datetime | None:
-    ready = (each for each in pod.status.conditions if each.type == "Ready" and each.status == "True")
-    return next((each.last_transition_time for each in ready), None)
 
 
 def _replicaset(pod: Pod) -> str:

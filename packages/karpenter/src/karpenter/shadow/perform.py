@@ -78,7 +78,6 @@ class ShadowCloud:
 
     @property
     def node_classes(self) -> tuple[NodeClassKind, ...]:
-        """The kinds of node class of the real provider."""
         return self._provider.node_classes
 
     @property
@@ -251,7 +250,7 @@ class ShadowPerformer(Performer):
 
 
 class ShadowClient:
-    """What controllers ask of the API server itself, answered by the shadow."""
+    """Requests of controllers to the API server, answered by the shadow."""
 
     def __init__(self, cluster: ShadowCluster) -> None:
         self._cluster = cluster

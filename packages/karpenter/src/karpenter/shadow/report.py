@@ -28,13 +28,13 @@ from karpenter.shadow.account import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-_TOGETHER: Final = timedelta(seconds=90)
+_ONE_DECISION: Final = timedelta(seconds=90)
 """Machines that one side launches or removes within this time belong to one decision."""
 
-_APART: Final = timedelta(minutes=5)
+_SAME_DECISION: Final = timedelta(minutes=5)
 """How far apart two decisions may be that are the same."""
 
-_SHOWN: Final = 20
+_MAX_SHOWN_CASES: Final = 20
 _WIDTH, _HEIGHT = 760, 220
 _NAMES: Final = {"real": "Karpenter", "shadow": "this operator"}
 _WHY: Final = {
@@ -64,7 +64,7 @@ class ShadowCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShadowReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a record comes to."""
+    """Summary of a record."""
 
     begin: datetime
     end: datetime
@@ -199,7 +199,7 @@ def _decisions(actions: Iterable[ShadowAction]) -> list[_Decision]:
                 each.pool,
                 each.reason,
             )
-            if same and each.at - known.last <= _TOGETHER:
+            if same and each.at - known.last <= _ONE_DECISION:
                 known.offerings.append(offering)
                 known.last = each.at
                 break
@@ -228,7 +228,8 @@ def _cases(actions: Sequence[ShadowAction]) -> Iterator[ShadowCase]:
             (
                 each
                 for each in theirs
-                if (each.pool, each.action) == (ours.pool, ours.action) and abs(each.at - ours.at) <= _APART
+                if (each.pool, each.action) == (ours.pool, ours.action)
+                and abs(each.at - ours.at) <= _SAME_DECISION
             ),
             None,
         )
@@ -254,7 +255,8 @@ def _case(real: _Decision | None, shadow: _Decision | None) -> ShadowCase:
         other = "real" if shadow is not None else "shadow"
         side = "shadow" if shadow is not None else "real"
         because = _WHY.get((one.action, one.reason), one.reason)
-        why = f"{_NAMES[side]}: {because}; {_NAMES[other]} did not within {_APART.seconds // 60} minutes"
+        minutes = _SAME_DECISION.seconds // 60
+        why = f"{_NAMES[side]}: {because}; {_NAMES[other]} did not within {minutes} minutes"
     return ShadowCase(
         at=one.at,
         pool=one.pool,
@@ -293,7 +295,7 @@ def rows(report: ShadowReport) -> list[tuple[str, str, str]]:
     return [*found, *((name, show(report.real), show(report.shadow)) for name, show in figures)]
 
 
-def case_lines(report: ShadowReport, most: int = _SHOWN) -> Iterator[str]:
+def case_lines(report: ShadowReport, most: int = _MAX_SHOWN_CASES) -> Iterator[str]:
     """Yield a sentence for each case, and how many are left out."""
     for each in report.cases[:most]:
         yield (

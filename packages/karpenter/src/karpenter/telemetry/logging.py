@@ -159,7 +159,10 @@ class Logs:
         self._opened = [stream for stream in streams if stream not in {sys.stdout, sys.stderr}]
         faults = [_open(each) for each in error_outputs]
         self._opened += [stream for stream in faults if stream not in {sys.stdout, sys.stderr}]
-        self._handlers = [_Handler(each, faults, _Line(clock, _text(form, each), each)) for each in streams]
+        self._handlers = [
+            _Handler(each, faults, _Line(clock, each.isatty() if form == "auto" else form == "text", each))
+            for each in streams
+        ]
         for handler in self._handlers:
             handler.addFilter(Sampler(clock))
         self._root = logging.getLogger()
@@ -224,7 +227,11 @@ class _Line(logging.Formatter):
     def __init__(self, clock: Clock, text: bool, stream: TextIO) -> None:
         super().__init__()
         self._clock = clock
-        self._console = structlog.dev.ConsoleRenderer(colors=_has_colours(stream)) if text else None
+        self._console = (
+            structlog.dev.ConsoleRenderer(colors=stream.isatty() and not os.environ.get("NO_COLOR"))
+            if text
+            else None
+        )
 
     def format(self, record: logging.LogRecord) -> str:
         event, facts = _event(record)
@@ -296,11 +303,3 @@ def _open(output: str) -> TextIO:
         return Path(output).open("a", encoding="utf-8")
     except OSError as error:
         raise BadOutput(output, error.strerror or str(error)) from None
-
-
-def _text(form: Form, stream: TextIO) -> bool:
-    return stream.isatty() if form == "auto" else form == "text"
-
-
-def _has_colours(stream: TextIO) -> bool:
-    return stream.isatty() and not os.environ.get("NO_COLOR")

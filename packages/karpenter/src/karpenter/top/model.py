@@ -335,7 +335,7 @@ def without_effect(rows: Sequence[NodeRow], order: NodeSort, resources: Sequence
         yield f"no node has the label {order.by} to sort by; {meant}"
     there = {name for row in rows for name in row.allocatable}
     for name in resources:
-        if rows and name != GPU and name not in there:
+        if there and name != GPU and name not in there:
             yield f"no node has the resource {name}; there are {', '.join(sorted(there))}"
 
 

@@ -17,7 +17,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.errors import TEMPLATE_MISSING
 from karpenter.cloud.aws.instance.createfleet import is_launched_for
-from karpenter.cloud.aws.instance.launch import SETTLING
+from karpenter.cloud.aws.instance.launch import SETTLING_SECONDS
 from karpenter.cloud.aws.sdk import LIMITS
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import (
@@ -158,7 +158,7 @@ def test_a_request_that_was_not_carried_out_is_sent_again_after_a_while() -> Non
             type(await tried(provider, wanted)).__name__,
             type(await tried(provider, wanted)).__name__,
         ]
-        await provider.services.clock.sleep(SETTLING)
+        await provider.services.clock.sleep(SETTLING_SECONDS)
         return [*outcomes, type(await tried(provider, wanted)).__name__, running(wanted)]
 
     assert world().launching(work) == ["UnknownLaunchOutcome", "LaunchFailed", "Machine", 1]
@@ -173,7 +173,7 @@ def test_a_launch_that_is_cancelled_is_found_again() -> None:
         await asyncio.sleep(0.05)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await provider.services.clock.sleep(SETTLING)
+        await provider.services.clock.sleep(SETTLING_SECONDS)
         return isinstance(await tried(provider, wanted), Machine), running(wanted)
 
     assert world().launching(work) == (True, 1)

@@ -9,7 +9,11 @@ import pytest
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.aws.errors import AccessDenied
 from karpenter.cloud.aws.interruption.controller import InstanceClaims
-from karpenter.cloud.aws.interruption.instancestatus import NOT_ALLOWED, PERIOD, InstanceStatusController
+from karpenter.cloud.aws.interruption.instancestatus import (
+    NOT_ALLOWED_RETRY_SECONDS,
+    POLL_SECONDS,
+    InstanceStatusController,
+)
 from karpenter.cloud.aws.metrics import UNHEALTHY
 from karpenter.core.effects import Amend, DeleteObject, Step
 from karpenter.telemetry.metrics import Metrics
@@ -142,7 +146,7 @@ def test_ec2_is_asked_three_questions_a_minute() -> None:
         asked = [each["Filters"][0]["Name"] for each in aws.asked("DescribeInstanceStatus")]
         return step.again, asked
 
-    assert virtually(main) == (PERIOD, ["instance-status.status", "system-status.status", "event.code"])
+    assert virtually(main) == (POLL_SECONDS, ["instance-status.status", "system-status.status", "event.code"])
 
 
 def test_without_permission_it_asks_rarely() -> None:
@@ -156,7 +160,7 @@ def test_without_permission_it_asks_rarely() -> None:
         )
         return (await health.look()).again
 
-    assert virtually(main) == NOT_ALLOWED
+    assert virtually(main) == NOT_ALLOWED_RETRY_SECONDS
 
 
 def test_a_time_without_a_zone_is_of_utc() -> None:

@@ -167,3 +167,26 @@ def test_offering_tables_that_are_not_used_are_dropped() -> None:
 def test_satisfies(said: Requirement | None, wanted: Requirement, expected: bool) -> None:
     """An offering satisfies a requirement when some value does for both, or none is needed."""
     assert satisfies(said, wanted) is expected
+
+
+def test_labels_that_no_type_names_are_one() -> None:
+    """Pods can state any number of labels: a table holds one entry for all that its types do not name."""
+    ours = OfferingTable(TYPES, frozenset({ZONE, "example.com/absent"}))
+    stated = requirement("example.com/team-1", "In", ["x"])
+
+    assert ours.label_values("example.com/team-1") is ours.label_values("example.com/team-2")
+    assert ours.label_values("example.com/team-1") is not ours.label_values(GENERATION)
+    assert ours.label_values("example.com/team-1") is not ours.label_values("example.com/absent")
+    assert ours.matching(stated) == ours.everything
+
+
+def test_a_table_remembers_so_many_requirements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit the oldest requirement is forgotten, and looked at again when it is asked for."""
+    monkeypatch.setattr(module, "_REMEMBERED", 1)
+    ours = OfferingTable(TYPES, frozenset())
+    wanted = requirement(ZONE, "In", ["zone-1"])
+
+    before = ours.matching(wanted)
+    ours.matching(requirement(ZONE, "In", ["zone-2"]))
+
+    assert ours.matching(wanted) == before == 0b1

@@ -9,6 +9,7 @@ import pytest
 from karpenter.api.meta import convert
 from karpenter.api.pod import PodSpec
 from karpenter.core.scheduling.encode.preferences import (
+    MOST_PREFERENCES,
     Relaxation,
     node_terms,
     relaxations,
@@ -275,3 +276,79 @@ def test_what_a_pod_can_never_do_without(affinity: Any, terms: int, apart: int) 
     spec = convert({"affinity": affinity}, PodSpec)
 
     assert (len(node_terms(spec)), len(required_anti_affinity(spec))) == (terms, apart)
+
+
+# Pods with more preferences than are considered.
+
+
+def many(count: int) -> dict[str, Any]:
+    """Return an affinity with so many preferences, the heaviest last."""
+    return node_affinity(wanted=[preferred(weight, f"k{weight}", "v") for weight in range(1, count + 1)])
+
+
+@pytest.mark.parametrize(
+    "count",
+    [pytest.param(2, id="two preferences"), pytest.param(MOST_PREFERENCES, id="as many as are considered")],
+)
+def test_few_preferences_are_all_considered(count: int) -> None:
+    """Up to the limit every preference is tried, the heaviest first, and none is said to be left out."""
+    found = steps(affinity=many(count))
+
+    assert [str(each.requirements) for each in found] == [
+        *(f"k{weight} In [v]" for weight in range(count, 0, -1)),
+        "",
+    ]
+    assert found[0].given_up == ""
+
+
+def test_of_many_preferences_the_heaviest_are_considered() -> None:
+    """Beyond the limit the lightest are left out, which the first relaxation says."""
+    found = steps(affinity=many(MOST_PREFERENCES + 3))
+
+    assert [str(each.requirements) for each in found] == [
+        *(f"k{weight} In [v]" for weight in range(MOST_PREFERENCES + 3, 3, -1)),
+        "",
+    ]
+    assert found[0].given_up == "the lightest 3 of its preferences"
+
+
+def test_preferences_of_all_kinds_count_together() -> None:
+    """Spreads stay, and what is left of the limit goes to the heaviest terms of any kind."""
+    spec: dict[str, Any] = {
+        "affinity": {
+            **node_affinity(wanted=[preferred(3, f"n{each}", "v") for each in range(MOST_PREFERENCES)]),
+            **pod_affinity("podAffinity", [near("host")], [weighted(9, "heavy"), weighted(1, "light")]),
+            **pod_affinity("podAntiAffinity", [], [weighted(8, "row"), weighted(2, "room")]),
+        },
+        "topologySpreadConstraints": [spread("zone"), spread("host", "DoNotSchedule")],
+    }
+    first, *others = steps(**spec)
+
+    assert [each.topology_key for each in first.pod_affinity] == ["host", "heavy"]
+    assert [each.topology_key for each in first.pod_anti_affinity] == ["row"]
+    assert [each.topology_key for each in first.spreads] == ["zone", "host"]
+    assert len(others) == MOST_PREFERENCES
+
+
+def test_spreads_that_are_preferences_have_the_limit_too() -> None:
+    """Of more spreads than are considered the first stay, beside every required one."""
+    spreads = [spread(f"k{each}") for each in range(MOST_PREFERENCES + 2)]
+    first = steps(affinity=many(1), topologySpreadConstraints=[*spreads, spread("host", "DoNotSchedule")])[0]
+
+    assert [each.topology_key for each in first.spreads] == [
+        *(f"k{each}" for each in range(MOST_PREFERENCES)),
+        "host",
+    ]
+    assert first.given_up == "the lightest 3 of its preferences"
+
+
+def test_required_terms_have_no_limit() -> None:
+    """Every alternative of the required node affinity is tried: a pod without them could be refused."""
+    terms = [expression("r", str(each)) for each in range(3 * MOST_PREFERENCES)]
+
+    assert len(steps(affinity=node_affinity(terms))) == len(terms)
+
+
+def test_preferences_that_are_not_respected_are_not_counted() -> None:
+    """With preference-policy Ignore nothing is left out, since nothing was considered."""
+    assert [each.given_up for each in steps(respect=False, affinity=many(2 * MOST_PREFERENCES))] == [""]

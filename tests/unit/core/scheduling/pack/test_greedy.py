@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ from tests.unit.core.scheduling.pack import schedulers
 from tests.unit.core.scheduling.pack.schedulers import bins
 
 if TYPE_CHECKING:
+    from karpenter.api.pod import Pod, TopologySpreadConstraint
     from karpenter.core.scheduling.pack.scheduler import Scheduler
 
 T4 = instance_type("t4", cpu=4, memory=8)
@@ -344,6 +346,44 @@ def test_a_search_can_be_stopped() -> None:
     assert list(left.values()) == [1]
     assert bins(scheduler) == [["a"]]
     assert not scheduler.is_complete
+
+
+def picky(name: str, **asks: Any) -> Pod:
+    """Return a pod with many preferences that nothing meets."""
+    terms = tuple((1, [only(f"example.com/{name}-{each}", "x")]) for each in range(30))
+    return pod(name, prefers=Preferences(nodes=terms), **asks)
+
+
+def test_pods_with_many_preferences_are_placed_last() -> None:
+    """What is easy is placed before what is costly, however small it is."""
+    scheduler = schedulers.placed(problem(picky("a", cpu="3"), pod("b", cpu="1"), pools=[POOL]))
+
+    assert [each.pod_data.pod_class.example.name for each in scheduler.placements] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    "spreads",
+    [
+        pytest.param((), id="pods that are placed together"),
+        pytest.param((spread(ZONE, app="web"),), id="pods that are placed one by one"),
+    ],
+)
+def test_a_search_can_be_stopped_between_relaxations(spreads: tuple[TopologySpreadConstraint, ...]) -> None:
+    """A pod that is still giving up preferences when the time is up is left, and so is all after it."""
+    asked = count()
+    given = problem(
+        pod("easy"),
+        picky("hard", spreads=spreads),
+        pools=[POOL],
+        options=Options(stop=lambda: next(asked) > 8),
+    )
+    scheduler = schedulers.fresh(given)
+
+    left = greedy.pack(scheduler, {0: 1, 1: 1})
+
+    assert (bins(scheduler), list(left.values())) == ([["easy"]], [1])
+    assert not scheduler.is_complete
+    assert next(asked) < 12
 
 
 def test_only_what_waits_is_placed() -> None:

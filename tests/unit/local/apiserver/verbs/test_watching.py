@@ -89,7 +89,7 @@ def test_a_watch_ends_by_itself() -> None:
         assert [line async for line in stream.lines] == []
         return clock.monotonic()
 
-    assert run_virtual(story()) == watching.LONGEST
+    assert run_virtual(story()) == watching.LONGEST_WATCH_SECONDS
 
 
 async def test_the_end_of_the_first_events_is_marked() -> None:

@@ -23,7 +23,10 @@ def apply_limits(backend: Backend, resource: APIResource, pod: Object) -> None:
         for item in (table.entries[key].object().get("spec") or {}).get("limits") or ():
             if item.get("type") == "Container":
                 for container in _containers(pod):
-                    _fill(container, item)
+                    resources = container["resources"]
+                    for part, default in (("limits", "default"), ("requests", "defaultRequest")):
+                        for name, quantity in (item.get(default) or {}).items():
+                            resources.setdefault(part, {}).setdefault(name, quantity)
                 broken = [word for container in _containers(pod) for word in _check(container, item)]
                 if broken:
                     words = broken[0] if len(broken) == 1 else f"[{', '.join(broken)}]"
@@ -32,13 +35,6 @@ def apply_limits(backend: Backend, resource: APIResource, pod: Object) -> None:
 
 def _containers(pod: Object) -> list[Object]:
     return [*(pod["spec"].get("initContainers") or ()), *(pod["spec"].get("containers") or ())]
-
-
-def _fill(container: Object, item: Object) -> None:
-    resources = container["resources"]
-    for part, given in (("limits", item.get("default")), ("requests", item.get("defaultRequest"))):
-        for name, quantity in (given or {}).items():
-            resources.setdefault(part, {}).setdefault(name, quantity)
 
 
 def _check(container: Object, item: Object) -> Iterator[str]:

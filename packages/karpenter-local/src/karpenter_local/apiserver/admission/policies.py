@@ -47,7 +47,7 @@ Functions = Mapping[str, Callable[..., Any]]
 
 
 class AdmissionAttributes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a write is, as rules and expressions see it."""
+    """A write as rules and expressions see it."""
 
     operation: str
     """``CREATE``, ``UPDATE`` or ``DELETE``."""
@@ -336,7 +336,6 @@ def _namespace_matches(backend: Backend, given: Object | None, asked: AdmissionA
 
 
 def _rule_matches(rule: Object, asked: AdmissionAttributes, versions: set[str]) -> bool:
-    """Say whether a rule names the write, in one of the versions that count as the same."""
     resource = asked.resource
     scope = rule.get("scope") or "*"
     namespaced = resource.namespaced

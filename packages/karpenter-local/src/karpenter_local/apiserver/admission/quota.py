@@ -91,11 +91,9 @@ class ResourceQuotas:
                 yield quota["metadata"]["name"], status
 
     def forget(self, table: str, key: str) -> None:
-        """Drop what was counted for an object that is gone."""
         self._known.pop((table, key), None)
 
     def used(self, quota: Object, namespace: str) -> Usage:
-        """Return how much of what a quota limits is used."""
         hard = _hard(quota)
         found = dict.fromkeys(hard, _NONE)
         for table in {table for key in hard for table in _tables(key)}:
@@ -132,7 +130,6 @@ def _hard(quota: Object) -> Usage:
 
 
 def _tables(key: str) -> tuple[str, ...]:
-    """Return where the objects are that a resource is used by."""
     if key.startswith("count/"):
         return (key.removeprefix("count/"),)
     if key in _CORE:
@@ -150,17 +147,13 @@ def usage_of(table: str, value: Object) -> Usage:
     if table in _CORE and table != "pods":
         found[table] = _ONE
     match table:
-        case "pods" if _counts(value):
+        case "pods" if (value.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}:
             found |= _of_pod(value["spec"])
         case "services":
             found |= _of_service(value.get("spec") or {})
         case "persistentvolumeclaims":
             found |= _of_claim(value.get("spec") or {})
     return found
-
-
-def _counts(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}
 
 
 def _of_pod(spec: Object) -> Usage:

@@ -33,7 +33,6 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     schema: Schema
     served: bool = True
     plain: dict[str, Any]
-    """The schema as it was given."""
     shape: Shape
     columns: tuple[TableColumn, ...]
     selectable: tuple[str, ...] = ()
@@ -48,7 +47,6 @@ def read(definition: Object) -> list[Version]:
 
 
 def schema_of(given: Object) -> dict[str, Any]:
-    """Return the plain schema of a version."""
     schema: dict[str, Any] = (given.get("schema") or {}).get("openAPIV3Schema") or {}
     return schema
 

@@ -79,7 +79,6 @@ def normal(stored: Version, value: Object) -> Object:
 
 
 def to_stored(stored: Version, value: Object) -> Object:
-    """Return the object under the version in which its kind is stored."""
     value["apiVersion"] = stored.resource.api_version
     return value
 

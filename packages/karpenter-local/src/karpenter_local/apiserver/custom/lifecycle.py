@@ -62,7 +62,6 @@ def object_removed(backend: Backend, group: str, plural: str) -> None:
 
 
 def is_terminating(backend: Backend, group: str, plural: str) -> bool:
-    """Return whether the definition of a kind is on its way out."""
     entry = backend.store.get(TABLE, f"{plural}.{group}")
     if entry is None or b'"deletionTimestamp"' not in entry.raw:
         return False

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CustomStrategy(Strategy):
-    """How one custom kind is written."""
+    """Rules for writing one custom kind."""
 
     unconditional_update = False
 
@@ -60,10 +60,8 @@ class CustomStrategy(Strategy):
         return {key: part for key, part in value.items() if key not in apart}
 
     def validate(self, value: Object, old: Object | None) -> Sequence[FieldError]:
-        """Hold the object against its schema and its rules."""
         problems = check(self._version.schema, value, old=ABSENT if old is None else old)
         return [FieldError(item.field or "<nil>", item.reason, item.message) for item in problems]
 
     def validate_status(self, value: Object, old: Object) -> Sequence[FieldError]:
-        """Hold the object with its new status against the schema."""
         return self.validate(value, old)

@@ -95,7 +95,6 @@ def resource_claim_template(value: Object) -> None:
 
 
 def claim_spec(spec: Object) -> None:
-    """Fill in the requests of a device claim."""
     for request in (spec.get("devices") or {}).get("requests") or ():
         for wanted in (request.get("exactly"), *(request.get("firstAvailable") or ())):
             if wanted is None:

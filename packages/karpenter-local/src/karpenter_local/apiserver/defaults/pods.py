@@ -28,7 +28,11 @@ def pod(value: dict[str, Any]) -> None:
     spec.setdefault("enableServiceLinks", True)
     for key in ("initContainers", "containers"):
         for container in spec.get(key) or ():
-            _requests_from_limits(container)
+            limits = (container.get("resources") or {}).get("limits")
+            if limits:
+                requests = container["resources"].setdefault("requests", {})
+                for name, quantity in limits.items():
+                    requests.setdefault(name, quantity)
     if spec.get("resources"):
         _pod_level_requests(spec)
 
@@ -38,7 +42,6 @@ def template(value: dict[str, Any]) -> None:
 
 
 def template_spec(spec: Spec) -> None:
-    """Fill in the spec of a pod, wherever it is."""
     setdefault = spec.setdefault
     setdefault("restartPolicy", "Always")
     setdefault("terminationGracePeriodSeconds", 30)
@@ -132,14 +135,6 @@ def _items(source: Spec) -> None:
     for item in source.get("items") or ():
         if item.get("fieldRef") is not None:
             item["fieldRef"].setdefault("apiVersion", "v1")
-
-
-def _requests_from_limits(container: Spec) -> None:
-    limits = (container.get("resources") or {}).get("limits")
-    if limits:
-        requests = container["resources"].setdefault("requests", {})
-        for name, quantity in limits.items():
-            requests.setdefault(name, quantity)
 
 
 def _pod_level_requests(spec: Spec) -> None:

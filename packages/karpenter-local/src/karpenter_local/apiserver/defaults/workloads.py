@@ -87,13 +87,6 @@ def daemon_set(value: Object) -> None:
 def job(value: Object) -> None:
     """Run once, one pod at a time, and try six times more."""
     spec = value.setdefault("spec", {})
-    _job_spec(spec)
-    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
-    if labels and not value["metadata"].get("labels"):
-        value["metadata"]["labels"] = dict(labels)
-
-
-def _job_spec(spec: Object) -> None:
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
@@ -107,6 +100,9 @@ def _job_spec(spec: Object) -> None:
         for pattern in rule.get("onPodConditions") or ():
             pattern.setdefault("status", "True")
     pods.template(spec.setdefault("template", {}))
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if labels and not value["metadata"].get("labels"):
+        value["metadata"]["labels"] = dict(labels)
 
 
 def cron_job(value: Object) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _ABSENT: Any = object()
 _CONTAINERS: dict[str, type] = {"map": dict, "list": list}
 _NESTED = frozenset({dict, list})
-_MOST_FLAT = 1024
+_MAX_FLAT_ENTRIES = 1024
 _FLAT: dict[tuple[str, ...], Set] = {}
 """The fields of maps of plain values, by their names; sets are never changed."""
 
@@ -41,7 +41,6 @@ class Comparison:
 
 
 def compare(before: Any, after: Any, shape: Shape) -> Comparison:
-    """Return what an update from `before` to `after` did."""
     found = Comparison()
     _map(before, after, shape, found)
     return found
@@ -83,7 +82,7 @@ def _flat(value: dict[str, Any], shape: Shape) -> Set | None:
     names = tuple(value)
     found = _FLAT.get(names)
     if found is None:
-        if len(_FLAT) >= _MOST_FLAT:
+        if len(_FLAT) >= _MAX_FLAT_ENTRIES:
             _FLAT.clear()
         found = _FLAT[names] = {SELF: {}, **{f"f:{name}": {} for name in names}}
     return found
@@ -138,7 +137,6 @@ def _list(before: list[Any], after: list[Any], shape: Shape, into: Comparison) -
 
 
 def fields_of(value: Any, shape: Shape) -> Set:
-    """Return the fields that a configuration speaks of."""
     found: Set = {}
     for name, part in value.items():
         below = _fields(part, shape.child(name))

@@ -24,7 +24,7 @@ _MAX_UPDATERS = 10
 
 
 class Key(msgspec.Struct, frozen=True, order=True):
-    """What tells managers apart."""
+    """Identity of a manager."""
 
     operation: str
     manager: str

@@ -42,7 +42,7 @@ _NEVER_OWNED: Set = {
 # Owns the fields of objects from before their first apply:
 # https://kubernetes.io/docs/reference/using-api/server-side-apply/#upgrading-from-client-side-apply-to-server-side-apply
 BEFORE_APPLY = "before-first-apply"
-_MOST_KNOWN = 2048
+_MAX_KNOWN_UPDATES = 2048
 """Updates whose outcome is kept at a time."""
 
 
@@ -112,7 +112,7 @@ def after_update(
     question = encode((write.key, write.ignored, list(managers), held, changes))
     after = known.get(question)
     if after is None:
-        if len(known) >= _MOST_KNOWN:
+        if len(known) >= _MAX_KNOWN_UPDATES:
             known.clear()
         after = known[question] = _owned_after(managers, found, write)
     for key, fields in after.fields.items():
@@ -124,7 +124,7 @@ def after_update(
 
 
 class OwnedAfter(msgspec.Struct, frozen=True):
-    """What each manager owns after an update, in order, and whether the writer took any of it."""
+    """Fields of each manager after an update, in order, and whether the writer took any of them."""
 
     fields: dict[Key, Set]
     took: bool
@@ -148,7 +148,7 @@ def _owned_after(managers: Managers, found: Comparison, write: Write) -> OwnedAf
 
 
 class Applied:
-    """What an apply comes to: the object, and the managers afterwards."""
+    """Outcome of an apply: the object, and the managers afterwards."""
 
     __slots__ = ("managers", "value")
 

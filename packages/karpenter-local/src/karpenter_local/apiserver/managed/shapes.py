@@ -24,23 +24,20 @@ _MOST_ELEMENTS = 256
 
 
 class Shape:
-    """How a value is taken apart. This one: not at all."""
+    """A way of taking values apart. This one: not at all."""
 
     kind = "leaf"
 
     def child(self, key: str) -> Shape:
-        """Return the shape of a field or entry."""
         _ = key
         return LEAF
 
     def is_field(self, key: str) -> bool:
-        """Return whether `key` is a field that the schema names."""
         _ = key
         return False
 
     @property
     def item(self) -> Shape:
-        """The shape of a list's items."""
         return LEAF
 
     def element(self, item: Any) -> str:
@@ -105,18 +102,15 @@ class Items(Shape):
         name = item.get(self.keys[0]) if len(self.keys) == 1 else None
         if type(name) is str and (known := self._elements.get(name)) is not None:
             return known
-        element = self._element(item)
-        if type(name) is str and len(self._elements) < _MOST_ELEMENTS:
-            self._elements[name] = element
-        return element
-
-    def _element(self, item: dict[str, Any]) -> str:
         found = {}
         for key in self.keys:
             value = item.get(key, self._defaults.get(key))
             if value is not None:
                 found[key] = value
-        return f"k:{_encode(found).decode()}"
+        element = f"k:{_encode(found).decode()}"
+        if type(name) is str and len(self._elements) < _MOST_ELEMENTS:
+            self._elements[name] = element
+        return element
 
 
 class Struct(Shape):
@@ -185,7 +179,6 @@ class Custom(Shape):
         self.kind = "map"
 
     def child(self, key: str) -> Shape:
-        """Return the shape of a property, or of every entry."""
         found = self._children.get(key)
         if found is None:
             found = self._children[key] = self._find(key)
@@ -203,14 +196,12 @@ class Custom(Shape):
         return DEDUCED
 
     def is_field(self, key: str) -> bool:
-        """Return whether the schema names the property."""
         return key in (self._schema.get("properties") or {}) or (
             self._root and key in {"apiVersion", "kind", "metadata"}
         )
 
 
 def of_schema(schema: Mapping[str, Any]) -> Shape:
-    """Return the shape that a CRD's schema describes."""
     if schema.get("type") == "array":
         items = schema.get("items") or {}
         match schema.get("x-kubernetes-list-type"):

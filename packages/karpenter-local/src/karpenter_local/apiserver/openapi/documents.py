@@ -44,7 +44,6 @@ def answer(backend: Backend, request: Request) -> Response | None:
 
 
 def definition_name(resource: APIResource) -> str:
-    """Return what a kind is called among the schemas."""
     if not resource.custom:
         definition = built_in_types().of_kind(resource.group, resource.version, resource.kind)
         assert definition is not None, resource.kind

@@ -25,7 +25,6 @@ _ACTIONS = {"get": "get", "put": "put", "patch": "patch", "delete": "delete", "p
 
 
 def paths_of(resource: APIResource, name: str, prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the paths under which a kind is served."""
     root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
     space = "/namespaces/{namespace}" if resource.namespaced else ""
     collection = f"{root}{space}/{resource.plural}"

@@ -8,7 +8,7 @@ from typing import Any
 from karpenter_local.apiserver import errors
 
 # maxJSONPatchOperations of kube-apiserver, which keeps a patch from taking minutes.
-_MOST = 10_000
+_MAX_OPERATIONS = 10_000
 # https://www.rfc-editor.org/rfc/rfc6902#section-4
 _KNOWN = frozenset({"add", "remove", "replace", "move", "copy", "test"})
 
@@ -23,11 +23,11 @@ def apply(value: Any, operations: list[Any]) -> Any:
         raise errors.bad_request(
             "error decoding patch: json: cannot unmarshal into Go value of type handlers.jsonPatchOp"
         )
-    if len(operations) > _MOST:
+    if len(operations) > _MAX_OPERATIONS:
         raise errors.APIStatusError(
             413,
             "RequestEntityTooLarge",
-            f"The allowed maximum operations in a JSON patch is {_MOST}, got {len(operations)}",
+            f"The allowed maximum operations in a JSON patch is {_MAX_OPERATIONS}, got {len(operations)}",
         )
     for operation in operations:
         if operation.get("op") not in _KNOWN or not isinstance(operation.get("path"), str):

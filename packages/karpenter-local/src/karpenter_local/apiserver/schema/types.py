@@ -143,7 +143,6 @@ class BuiltInTypes:
         self._kinds = {tuple(given["g"]): name for name, given in self._spelled.items() if "g" in given}
 
     def definition(self, name: str) -> TypeDefinition:
-        """Return the definition called `name`."""
         found = self._known.get(name)
         if found is None:
             found = self._known[name] = TypeDefinition(name, self._spelled[name])
@@ -159,5 +158,4 @@ class BuiltInTypes:
 
 @cache
 def built_in_types() -> BuiltInTypes:
-    """Return what is known of the built-in kinds."""
     return BuiltInTypes(zlib.decompress(files(__package__).joinpath("builtin.json.z").read_bytes()))

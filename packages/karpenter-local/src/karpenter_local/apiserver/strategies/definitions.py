@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DefinitionStrategy(Strategy):
-    """How definitions are written."""
+    """Rules for writing definitions."""
 
     def prepare_create(self, resource: APIResource, value: Object) -> None:
         _ = resource

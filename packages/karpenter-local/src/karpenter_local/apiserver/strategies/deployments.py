@@ -15,7 +15,7 @@ _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 class DeploymentStrategy(Strategy):
-    """How deployments are written."""
+    """Rules for writing deployments."""
 
     def desired_state(self, value: Object) -> Object:
         """Count annotations, too: rollouts are steered by them."""
@@ -30,7 +30,7 @@ class DeploymentStrategy(Strategy):
 
 
 class DaemonSetStrategy(Strategy):
-    """How daemon sets are written."""
+    """Rules for writing daemon sets."""
 
     def prepare_create(self, resource: APIResource, value: Object) -> None:
         super().prepare_create(resource, value)

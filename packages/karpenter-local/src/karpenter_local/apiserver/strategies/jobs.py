@@ -17,7 +17,7 @@ NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 
 
 class JobStrategy(Strategy):
-    """How jobs are written."""
+    """Rules for writing jobs."""
 
     def prepare_create(self, resource: APIResource, value: Object) -> None:
         """Name the job's pods after its uid, unless the user manages the selector."""

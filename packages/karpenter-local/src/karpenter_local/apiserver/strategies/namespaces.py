@@ -16,7 +16,7 @@ FINALIZER = "kubernetes"
 
 
 class NamespaceStrategy(Strategy):
-    """How namespaces are written."""
+    """Rules for writing namespaces."""
 
     def default(self, value: Object) -> None:
         """Label the namespace with its name, as selectors expect."""

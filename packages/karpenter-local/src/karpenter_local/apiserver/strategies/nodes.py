@@ -16,7 +16,7 @@ NOT_READY = ("node.kubernetes.io/not-ready", "NoSchedule")
 
 
 class NodeStrategy(Strategy):
-    """How nodes are written."""
+    """Rules for writing nodes."""
 
     def default(self, value: Object) -> None:
         """A node has a spec, even an empty one, and allocates all that it has unless it says otherwise."""

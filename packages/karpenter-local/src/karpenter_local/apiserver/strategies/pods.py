@@ -23,7 +23,7 @@ _FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 class PodStrategy(Strategy):
-    """How pods are written."""
+    """Rules for writing pods."""
 
     graceful = True
 

@@ -12,25 +12,35 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.resources import APIResource
 
-_FIRST = IPv4Address("10.96.0.10")
+_FIRST_CLUSTER_IP = IPv4Address("10.96.0.10")
 # The default range begins here: https://kubernetes.io/docs/concepts/services-networking/service/
 _FIRST_NODE_PORT = 30000
 
 
 class ServiceStrategy(Strategy):
-    """How services are written."""
+    """Rules for writing services."""
 
     def admit(self, backend: Backend, resource: APIResource, value: Object, old: Object | None) -> None:
         """Hand out addresses and node ports, and keep those that were handed out."""
         _ = resource
         spec = value["spec"]
         if old is not None:
-            _keep(spec, old["spec"])
+            before = old["spec"]
+            for key in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+                if not spec.get(key) and before.get(key):
+                    spec[key] = before[key]
+            ports = {(port["port"], port["protocol"]): port for port in before.get("ports") or ()}
+            for port in spec.get("ports") or ():
+                was = ports.get((port["port"], port["protocol"]))
+                if was is not None and was.get("nodePort") and spec["type"] != "ClusterIP":
+                    port.setdefault("nodePort", was["nodePort"])
         if spec["type"] == "ExternalName":
             return
         taken = _taken(backend)
         if not spec.get("clusterIP"):
-            spec["clusterIP"] = str(next(_FIRST + n for n in range(1 << 16) if str(_FIRST + n) not in taken))
+            spec["clusterIP"] = str(
+                next(_FIRST_CLUSTER_IP + n for n in range(1 << 16) if str(_FIRST_CLUSTER_IP + n) not in taken)
+            )
         if spec["clusterIP"] != "None" or spec.get("selector"):
             spec.setdefault("ipFamilies", ["IPv4"])
             spec.setdefault("ipFamilyPolicy", "SingleStack")
@@ -41,17 +51,6 @@ class ServiceStrategy(Strategy):
                     free = next(n for n in range(_FIRST_NODE_PORT, 32768) if n not in taken)
                     port["nodePort"] = free
                     taken.add(free)
-
-
-def _keep(spec: Object, before: Object) -> None:
-    for key in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-        if not spec.get(key) and before.get(key):
-            spec[key] = before[key]
-    ports = {(port["port"], port["protocol"]): port for port in before.get("ports") or ()}
-    for port in spec.get("ports") or ():
-        was = ports.get((port["port"], port["protocol"]))
-        if was is not None and was.get("nodePort") and spec["type"] != "ClusterIP":
-            port.setdefault("nodePort", was["nodePort"])
 
 
 def _taken(backend: Backend) -> set[str | int]:

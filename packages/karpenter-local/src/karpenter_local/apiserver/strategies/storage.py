@@ -19,7 +19,7 @@ _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
 class ClaimStrategy(Strategy):
-    """How claims are written."""
+    """Rules for writing claims."""
 
     def prepare_create(self, resource: APIResource, value: Object) -> None:
         _ = resource
@@ -57,7 +57,7 @@ def _age(found: Object) -> tuple[str, list[int]]:
 
 
 class VolumeStrategy(Strategy):
-    """How volumes are written."""
+    """Rules for writing volumes."""
 
     def admit(self, backend: Backend, resource: APIResource, value: Object, old: Object | None) -> None:
         """Hold a volume for as long as a claim has it."""

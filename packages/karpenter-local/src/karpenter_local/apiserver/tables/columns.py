@@ -26,7 +26,6 @@ class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
 
     def definition(self) -> dict[str, Any]:
-        """Return the heading as the API describes it."""
         return {
             "name": self.name,
             "type": self.type,
@@ -74,7 +73,6 @@ def size(*paths: str) -> Cell:
 
 
 def parse_time(text: str) -> datetime:
-    """Return the moment that the API wrote."""
     return datetime.fromisoformat(text).astimezone(UTC)
 
 

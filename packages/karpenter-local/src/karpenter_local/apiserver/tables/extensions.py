@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _UNKNOWN = "<unknown>"
 _UNSET = "<unset>"
-_SHOWN = 3
+_MAX_SHOWN = 3
 
 
 def _reference(value: Object, _: datetime) -> str:
@@ -24,8 +24,8 @@ def _targets(value: Object, _: datetime) -> str:
     metrics = dig(value, "spec.metrics") or []
     current = dig(value, "status.currentMetrics") or []
     shown = [_target(metric, current[i] if i < len(current) else {}) for i, metric in enumerate(metrics)]
-    more = len(shown) - _SHOWN
-    return ", ".join(shown[:_SHOWN]) + (f" + {more} more..." if more > 0 else "") or "<none>"
+    more = len(shown) - _MAX_SHOWN
+    return ", ".join(shown[:_MAX_SHOWN]) + (f" + {more} more..." if more > 0 else "") or "<none>"
 
 
 def _target(metric: Object, current: Object) -> str:
@@ -66,8 +66,8 @@ AUTOSCALERS = (
 
 def _hosts(value: Object, _: datetime) -> str:
     rules = [rule["host"] for rule in dig(value, "spec.rules") or () if rule.get("host")]
-    more = len(rules) - _SHOWN
-    return ",".join(rules[:_SHOWN]) + (f" + {more} more..." if more > 0 else "") or "*"
+    more = len(rules) - _MAX_SHOWN
+    return ",".join(rules[:_MAX_SHOWN]) + (f" + {more} more..." if more > 0 else "") or "*"
 
 
 def _addresses(value: Object, _: datetime) -> str:

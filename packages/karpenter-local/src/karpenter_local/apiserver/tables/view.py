@@ -38,7 +38,6 @@ class TableView:
         return encode(self._table(meta, entries))
 
     def line(self, type_: str, entry: Entry) -> bytes:
-        """Return a watch event whose object is a table of one row."""
         table = self._table({"resourceVersion": str(entry.revision)}, [entry])
         if self._headed:
             table["columnDefinitions"] = None

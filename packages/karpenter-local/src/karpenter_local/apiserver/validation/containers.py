@@ -28,7 +28,6 @@ _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 
 
 def containers(spec: dict[str, Any], path: str, volumes: set[str]) -> Iterator[FieldError]:
-    """Yield what is wrong with the containers of a pod's spec."""
     seen: set[str] = set()
     given = spec.get("containers")
     if not given:

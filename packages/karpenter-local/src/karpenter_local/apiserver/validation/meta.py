@@ -77,7 +77,6 @@ def update(resource: APIResource, value: Object, old: Object) -> Iterator[FieldE
 
 
 def labels(given: Any, path: str) -> Iterator[FieldError]:
-    """Yield what is wrong with a map of labels."""
     for key, value in (given or {}).items():
         for sentence in names.qualified(key):
             yield invalid(path, key, sentence)
@@ -86,7 +85,6 @@ def labels(given: Any, path: str) -> Iterator[FieldError]:
 
 
 def notes(given: Any, path: str) -> Iterator[FieldError]:
-    """Yield what is wrong with a map of annotations."""
     total = 0
     for key, value in (given or {}).items():
         total += len(key) + len(value)

@@ -143,7 +143,6 @@ def node(value: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def claim(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a claim for storage."""
     spec = value["spec"]
     if old is None:
         yield from _access_modes(spec, "spec.accessModes")
@@ -245,7 +244,6 @@ def priority_class(value: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def binding(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a binding of a role."""
     ref = value.get("roleRef") or {}
     known = ("ClusterRole",) if value["kind"] == "ClusterRoleBinding" else ("Role", "ClusterRole")
     if ref.get("kind") not in known:

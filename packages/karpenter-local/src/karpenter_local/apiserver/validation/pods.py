@@ -36,7 +36,6 @@ _CHANGES = (
 
 
 def pod(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a new pod, or with a change of one."""
     if old is None:
         yield from pod_spec(value["spec"], "spec")
     elif value["spec"] != old["spec"]:
@@ -45,7 +44,6 @@ def pod(value: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def pod_template(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a pod template that is an object of its own."""
     _ = old
     yield from template(value["template"], "template")
 
@@ -59,7 +57,6 @@ def template(value: dict[str, Any], path: str, *, claimed: Iterable[str] = ()) -
 
 
 def pod_spec(spec: dict[str, Any], path: str, *, claimed: Iterable[str] = ()) -> Iterator[FieldError]:
-    """Yield what is wrong with the spec of a pod, wherever it is."""
     if spec.get("volumes"):
         yield from volumes(spec["volumes"], f"{path}.volumes")
     known = {volume.get("name", "") for volume in spec.get("volumes") or ()}.union(claimed)

@@ -19,7 +19,6 @@ _HUGE = "hugepages-"
 
 
 def requirements(given: dict[str, Any], path: str) -> Iterator[FieldError]:
-    """Yield what is wrong with requests and limits."""
     limits, requests = given.get("limits") or {}, given.get("requests") or {}
     for part, amounts in (("limits", limits), ("requests", requests)):
         for name, text in amounts.items():
@@ -59,7 +58,6 @@ def _native(name: str) -> bool:
 
 
 def amounts(given: dict[str, Any] | None, path: str) -> Iterator[FieldError]:
-    """Yield what is wrong with a plain map of amounts."""
     for name, text in (given or {}).items():
         for sentence in names.qualified(name):
             yield invalid(f"{path}[{name}]", name, sentence)

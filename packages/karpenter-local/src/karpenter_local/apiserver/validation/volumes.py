@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 
 def volumes(given: list[dict[str, Any]] | None, path: str) -> Iterator[FieldError]:
-    """Yield what is wrong with a pod's volumes."""
     seen: set[str] = set()
     for index, volume in enumerate(given or ()):
         place = f"{path}[{index}]"

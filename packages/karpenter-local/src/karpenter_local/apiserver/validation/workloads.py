@@ -35,14 +35,12 @@ _MAY_CHANGE = frozenset(
 
 
 def not_negative(given: dict[str, Any], path: str, *keys: str) -> Iterator[FieldError]:
-    """Yield the numbers that are below zero."""
     for key in keys:
         if (given.get(key) or 0) < 0:
             yield invalid(f"{path}.{key}", given[key], "must be greater than or equal to 0")
 
 
 def int_or_percent(value: int | str | None, path: str) -> Iterator[FieldError]:
-    """Yield what is wrong with a number or a share."""
     if isinstance(value, str) and not _PERCENT(value):
         why = (
             "a valid percent string must be a numeric string followed by an ending '%' "
@@ -200,7 +198,6 @@ def replication_controller(value: Object, old: Object | None) -> Iterator[FieldE
 
 
 def budget(value: Object, old: Object | None) -> Iterator[FieldError]:
-    """Yield what is wrong with a disruption budget."""
     _ = old
     spec = value["spec"]
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")

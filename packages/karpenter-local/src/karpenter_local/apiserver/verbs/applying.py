@@ -42,7 +42,13 @@ def apply(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
     if old is None:
         if call.subresource:
             raise errors.not_found(call.resource, call.name)
-        live = _seed(call, blank(stored))
+        # What is merged into it must not be in the next object that is made from nothing.
+        live = {
+            "kind": call.resource.kind,
+            "apiVersion": call.resource.api_version,
+            **deepcopy(blank(stored)),
+        }
+        live["metadata"] = {"name": call.name}
     else:
         live = old.object()
         _check_identity(call, given, live)
@@ -103,10 +109,3 @@ def _check_identity(call: RequestInfo, given: Object, live: Object) -> None:
     revision = meta.get("resourceVersion")
     if revision and revision != live["metadata"]["resourceVersion"]:
         raise errors.conflict(call.resource, call.name)
-
-
-def _seed(call: RequestInfo, empty: Object) -> Object:
-    # What is merged into it must not be in the next object that is made from nothing.
-    seed = {"kind": call.resource.kind, "apiVersion": call.resource.api_version, **deepcopy(empty)}
-    seed["metadata"] = {"name": call.name}
-    return seed

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def delete_collection(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
-    """Delete each selected object; answer with the list of them."""
     options = read_options(backend, call)
     stored = backend.kept(call.resource)
     entries = current(backend, call, selector(backend, call))

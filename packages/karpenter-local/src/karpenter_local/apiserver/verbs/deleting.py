@@ -41,7 +41,7 @@ _DEFINITION = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
 class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a deletion is meant."""
+    """Options of a deletion."""
 
     grace: int | None = None
     uid: str = ""
@@ -186,7 +186,6 @@ def _finish(
 
 
 def read_options(backend: Backend, call: RequestInfo) -> DeleteOptions:
-    """Return the options of a delete, from its body and its query, and who deletes."""
     body: Object = {}
     if call.request.body:
         try:
@@ -202,7 +201,6 @@ def read_options(backend: Backend, call: RequestInfo) -> DeleteOptions:
 
 
 def options_from(body: Object, query: dict[str, str] | None = None) -> DeleteOptions:
-    """Return the options that a ``DeleteOptions`` object and a query spell."""
     query = query or {}
     if body.get("kind") not in {None, "", "DeleteOptions"}:
         raise errors.bad_request(

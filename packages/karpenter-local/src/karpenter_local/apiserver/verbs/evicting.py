@@ -27,7 +27,7 @@ PDBS = "poddisruptionbudgets.policy"
 _MAX_NOTED = 2000
 # Seconds after which the eviction registry asks to try again:
 # https://github.com/kubernetes/kubernetes/blob/master/pkg/registry/core/pod/storage/eviction.go
-_RETRY = 10
+_RETRY_SECONDS = 10
 
 
 def evict(backend: Backend, call: RequestInfo) -> Response:
@@ -42,7 +42,18 @@ def evict(backend: Backend, call: RequestInfo) -> Response:
     options = options_from(body.get("deleteOptions") or {}, dict(call.request.query))
     pod = entry.object()
     if backend.policies:
-        _admit(backend, call, body, dry_run=options.dry_run)
+        asked = AdmissionAttributes(
+            operation="CREATE",
+            resource=call.resource,
+            subresource="eviction",
+            namespace=call.namespace,
+            name=call.name,
+            object={"kind": "Eviction", "apiVersion": "policy/v1", **body},
+            old=None,
+            user=backend.user(call.request),
+            dry_run=options.dry_run,
+        )
+        backend.policies.validate(backend, asked)
     if not _free_to_go(pod):
         budgets = _covering(backend, entry)
         if len(budgets) > 1:
@@ -56,21 +67,6 @@ def evict(backend: Backend, call: RequestInfo) -> Response:
     return reply(
         {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, status=201
     )
-
-
-def _admit(backend: Backend, call: RequestInfo, body: Object, *, dry_run: bool) -> None:
-    asked = AdmissionAttributes(
-        operation="CREATE",
-        resource=call.resource,
-        subresource="eviction",
-        namespace=call.namespace,
-        name=call.name,
-        object={"kind": "Eviction", "apiVersion": "policy/v1", **body},
-        old=None,
-        user=backend.user(call.request),
-        dry_run=dry_run,
-    )
-    backend.policies.validate(backend, asked)
 
 
 def _mark(backend: Backend, call: RequestInfo, entry: Entry) -> Entry:
@@ -143,5 +139,5 @@ def _healthy_enough(spec: Object, status: Object, pod: Object) -> bool:
 def _blocked(why: str) -> errors.APIStatusError:
     cause = {"reason": "DisruptionBudget", "message": why}
     message = "Cannot evict pod as it would violate the pod's disruption budget."
-    retry = 0 if "needs" in why else _RETRY
+    retry = 0 if "needs" in why else _RETRY_SECONDS
     return errors.too_many_requests(message, retry_after=retry, causes=[cause])

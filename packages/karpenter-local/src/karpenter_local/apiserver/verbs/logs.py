@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 # https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#get-read-log-of-the-specified-pod
 TEXT: Final = (("content-type", "text/plain"),)
 _TIME: Final = re.compile(rb'"time": ?"(?P<time>[^"]+)"|^(?P<start>\d{4}-\d\d-\d\dT[\d:.]+Z)')
-_MOST: Final = 16 * 1024 * 1024
+_MAX_TAIL_BYTES: Final = 16 * 1024 * 1024
 """Bytes at the end of a file that are read at most."""
 
-_EVERY: Final = 0.25
+_FOLLOW_SECONDS: Final = 0.25
 """Seconds between two looks at a log that is followed."""
 
 
@@ -62,7 +62,7 @@ class ContainerLog(msgspec.Struct, frozen=True, kw_only=True):
             return self.text.encode() if begin is None else b""
         try:
             with self.path.open("rb") as file:
-                latest = max(self.begin, self.path.stat().st_size - _MOST)
+                latest = max(self.begin, self.path.stat().st_size - _MAX_TAIL_BYTES)
                 file.seek(latest if begin is None else begin)
                 return file.read()
         except FileNotFoundError:
@@ -84,11 +84,10 @@ class FollowedLog:
         self._first = _selected(text[: text.rfind(b"\n") + 1], call, backend.clock.now())
 
     async def batches(self) -> AsyncGenerator[Sequence[bytes], None]:
-        """Yield lines, as many at a time as there are."""
         if lines := self._first.splitlines():
             yield lines
         while log_of_pod(self._backend, self._pod) is not None:
-            await asyncio.sleep(_EVERY)
+            await asyncio.sleep(_FOLLOW_SECONDS)
             new = self._found.read(self._at)
             new = new[: new.rfind(b"\n") + 1]
             self._at += len(new)

@@ -26,7 +26,6 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 
 def patch(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
-    """Change what is stored as the body says."""
     bodies.check_size(call.request)
     language = bodies.media_type(call.request.header("content-type"))
     if language not in languages(call.resource):

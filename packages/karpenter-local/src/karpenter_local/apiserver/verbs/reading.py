@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.views import ResponseView
 
 # https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
-_FRESH = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."  # noqa: E501  the API's own sentence, clients match on it
+_LIST_EXPIRED = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."  # noqa: E501  the API's own sentence, clients match on it
 
 
 class Token(msgspec.Struct):
-    """What a continue token says: the list's revision and the key to go on after."""
+    """Content of a continue token: the list's revision and the key to go on after."""
 
     rv: int
     start: str
@@ -80,7 +80,11 @@ def _entries(
         state = at(backend, call, revision)
         if state is None:
             fresh = _render_token(Token(rv=-1, start=after)) if after else ""
-            why = _FRESH if after else f"The resourceVersion for the provided list is too old: {revision}"
+            why = (
+                _LIST_EXPIRED
+                if after
+                else f"The resourceVersion for the provided list is too old: {revision}"
+            )
             raise errors.expired(why, continues=fresh)
         found = matching([state[key] for key in sorted(state)], chosen)
     if after:

@@ -31,21 +31,31 @@ def review(backend: Backend, call: RequestInfo) -> Response:
             value["status"] = _token(backend, value.get("spec") or {})
         case "selfsubjectrulesreviews":
             namespace = (value.get("spec") or {}).get("namespace", "")
-            value["status"] = _rules(access.rules_of(backend.store, backend.user(call.request), namespace))
+            rules = access.rules_of(backend.store, backend.user(call.request), namespace)
+            keys = ("verbs", "apiGroups", "resources", "resourceNames")
+            value["status"] = {
+                "resourceRules": [
+                    {key: rule[key] for key in keys if key in rule} for rule in rules if rule.get("resources")
+                ],
+                "nonResourceRules": [
+                    {key: rule[key] for key in ("verbs", "nonResourceURLs")}
+                    for rule in rules
+                    if rule.get("nonResourceURLs")
+                ],
+                "incomplete": False,
+            }
         case _:
-            value["status"] = _answer(backend, call, value)
+            spec = value.get("spec") or {}
+            user = backend.user(call.request) if call.resource.plural.startswith("self") else _subject(spec)
+            asked = _question(spec)
+            if call.namespace and call.namespace != asked.namespace:
+                raise errors.bad_request(
+                    f"spec.resourceAttributes.namespace must match namespace: {call.namespace}"
+                )
+            why = access.allows(backend.store, user, asked)
+            value["status"] = {"allowed": True, "reason": why} if why else {"allowed": False}
     value["metadata"] = {"creationTimestamp": None} | value.get("metadata", {})
     return reply(value, status=201, headers=warnings(warned))
-
-
-def _answer(backend: Backend, call: RequestInfo, value: Object) -> dict[str, Any]:
-    spec = value.get("spec") or {}
-    user = backend.user(call.request) if call.resource.plural.startswith("self") else _subject(spec)
-    asked = _question(spec)
-    if call.namespace and call.namespace != asked.namespace:
-        raise errors.bad_request(f"spec.resourceAttributes.namespace must match namespace: {call.namespace}")
-    why = access.allows(backend.store, user, asked)
-    return {"allowed": True, "reason": why} if why else {"allowed": False}
 
 
 def _subject(spec: Object) -> access.UserInfo:
@@ -79,18 +89,3 @@ def _token(backend: Backend, spec: Object) -> dict[str, Any]:
 
 def _info(user: access.UserInfo) -> dict[str, Any]:
     return {"username": user.name, "groups": list(user.groups)}
-
-
-def _rules(rules: list[dict[str, Any]]) -> dict[str, Any]:
-    keys = ("verbs", "apiGroups", "resources", "resourceNames")
-    return {
-        "resourceRules": [
-            {key: rule[key] for key in keys if key in rule} for rule in rules if rule.get("resources")
-        ],
-        "nonResourceRules": [
-            {key: rule[key] for key in ("verbs", "nonResourceURLs")}
-            for rule in rules
-            if rule.get("nonResourceURLs")
-        ],
-        "incomplete": False,
-    }

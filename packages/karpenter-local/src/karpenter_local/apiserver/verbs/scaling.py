@@ -47,7 +47,15 @@ def scale(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
     if bodies.media_type(call.request.header("content-type")) == applying.LANGUAGE:
         return _applied(backend, call, paths, old)
     if wanted is None:
-        wanted = _patched(call, render(call, paths, value))
+        current = render(call, paths, value)
+        bodies.check_size(call.request)
+        language = bodies.media_type(call.request.header("content-type"))
+        if language not in languages(call.resource):
+            raise errors.APIStatusError(
+                415, "UnsupportedMediaType", "415: Unsupported Media Type", details={}
+            )
+        body = read_patch(call.request.body, language)
+        wanted = _conformed(call, change(language, current, body, built_in_types().definition(_DEFINITION)))
     _check(call, wanted, value)
     _set(value, paths.spec, wanted["spec"].get("replicas", 0))
     intent = WriteOptions(
@@ -132,15 +140,6 @@ def _selector(call: RequestInfo, paths: ScalePaths, value: Object) -> str:
 def _read(call: RequestInfo) -> Object:
     body = bodies.read(call.request, "Scale").value
     return _conformed(call, body)
-
-
-def _patched(call: RequestInfo, current: Object) -> Object:
-    bodies.check_size(call.request)
-    language = bodies.media_type(call.request.header("content-type"))
-    if language not in languages(call.resource):
-        raise errors.APIStatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
-    body = read_patch(call.request.body, language)
-    return _conformed(call, change(language, current, body, built_in_types().definition(_DEFINITION)))
 
 
 def _conformed(call: RequestInfo, value: Object) -> Object:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def selector(backend: Backend, call: RequestInfo) -> ListSelector:
-    """Return the call's label and field selectors."""
     labels_text = call.request.parameter("labelSelector")
     fields_text = call.request.parameter("fieldSelector")
     labels = parse_labels(labels_text) if labels_text else ()

@@ -10,7 +10,7 @@ from karpenter_local.apiserver.bodies import read
 from karpenter_local.apiserver.field_errors import invalid
 from karpenter_local.apiserver.metadata import stamp
 from karpenter_local.apiserver.presenting import reply
-from karpenter_local.apiserver.tokens import DEFAULT_SECONDS, ISSUER, SHORTEST
+from karpenter_local.apiserver.tokens import DEFAULT_SECONDS, ISSUER, SHORTEST_SECONDS
 from karpenter_local.apiserver.verbs.binding import bind
 from karpenter_local.apiserver.verbs.evicting import evict
 from karpenter_local.apiserver.verbs.logs import FollowedLog, read_log
@@ -57,7 +57,7 @@ def _request_token(backend: Backend, call: RequestInfo) -> Response:
     spec = body.get("spec") or {}
     audiences = list(spec.get("audiences") or [ISSUER])
     seconds = spec.get("expirationSeconds") or DEFAULT_SECONDS
-    if seconds < SHORTEST:
+    if seconds < SHORTEST_SECONDS:
         problem = invalid(
             "spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"
         )

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 # --min-request-timeout of kube-apiserver:
 # https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/
-LONGEST = 1800.0
+LONGEST_WATCH_SECONDS = 1800.0
 """Seconds after which a watch ends, unless the client asked for another limit."""
 # kube-apiserver sends bookmarks about once a minute:
 # https://kubernetes.io/docs/reference/using-api/api-concepts/
-BOOKMARK_EVERY = 60.0
-_BATCH = 512
+BOOKMARK_SECONDS = 60.0
+_BATCH_EVENTS = 512
 
 
 class Watch:
@@ -62,20 +62,19 @@ class Watch:
         self._cursor = cursor or 0
 
     async def batches(self) -> AsyncGenerator[Sequence[bytes], None]:
-        """Yield events, as many at a time as there are."""
         if self._too_old:
             # An accepted watch says so in its stream, as clients of the API expect.
             yield [error_line(too_old(self._after, self._history.compacted))]
             return
         self._until = self._clock.monotonic() + self._seconds
-        self._next_bookmark = self._clock.monotonic() + BOOKMARK_EVERY
-        for start in range(0, len(self._first), _BATCH):
-            yield [self._view.line("ADDED", entry) for entry in self._first[start : start + _BATCH]]
+        self._next_bookmark = self._clock.monotonic() + BOOKMARK_SECONDS
+        for start in range(0, len(self._first), _BATCH_EVENTS):
+            yield [self._view.line("ADDED", entry) for entry in self._first[start : start + _BATCH_EVENTS]]
         self._first = ()
         if self._marks_end:
             yield [self._view.bookmark(bookmark(self._call, self._after, initial_end=True))]
         while True:
-            changes = self._history.read(self._cursor, _BATCH)
+            changes = self._history.read(self._cursor, _BATCH_EVENTS)
             if changes is None:
                 return  # too slow: the client lists anew
             if changes:
@@ -94,7 +93,13 @@ class Watch:
         self._cursor += len(changes)
         newest = changes[-1].entry.revision
         await self._backend.store.settled(newest)
-        lines = self._lines(changes)
+        lines = []
+        for change in changes:
+            if change.entry.revision <= self._after or not change.entry.key.startswith(self._prefix):
+                continue
+            line = self._line(change) if self._selector else self._view.change(change)
+            if line is not None:
+                lines.append(line)
         self._after = max(self._after, newest)
         return lines
 
@@ -102,7 +107,7 @@ class Watch:
         """Wait for news; return a bookmark when one is due instead."""
         now = self._clock.monotonic()
         if self._bookmarks and now >= self._next_bookmark:
-            self._next_bookmark = now + BOOKMARK_EVERY
+            self._next_bookmark = now + BOOKMARK_SECONDS
             return [self._mark()]
         due = min(self._until, self._next_bookmark) if self._bookmarks else self._until
         await self._history.wait(due - now)
@@ -116,16 +121,6 @@ class Watch:
                     yield line
         finally:
             await batches.aclose()
-
-    def _lines(self, changes: Sequence[WatchCacheEvent]) -> list[bytes]:
-        found = []
-        for change in changes:
-            if change.entry.revision <= self._after or not change.entry.key.startswith(self._prefix):
-                continue
-            line = self._line(change) if self._selector else self._view.change(change)
-            if line is not None:
-                found.append(line)
-        return found
 
     def _line(self, change: WatchCacheEvent) -> bytes | None:
         """Return the event that a watcher with a selector sees: objects enter and leave its sight."""
@@ -163,7 +158,6 @@ def too_old(asked: int, oldest: int) -> errors.APIStatusError:
 
 
 def error_line(fault: errors.APIStatusError) -> bytes:
-    """Return the error event that ends a watch."""
     return encode({"type": "ERROR", "object": fault.status()})
 
 
@@ -209,9 +203,9 @@ def _asked(call: RequestInfo) -> int:
 def _seconds(call: RequestInfo) -> float:
     text = call.request.parameter("timeoutSeconds")
     if not text:
-        return LONGEST
+        return LONGEST_WATCH_SECONDS
     try:
         seconds = int(text)
     except ValueError:
         raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
-    return float(seconds) if seconds > 0 else LONGEST
+    return float(seconds) if seconds > 0 else LONGEST_WATCH_SECONDS

@@ -10,7 +10,7 @@ from karpenter.cloud.catalogs.ec2.data import InstanceFacts
 
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True):
-    """What an instance is made of."""
+    """Hardware and placement of an instance."""
 
     id: str
     facts: InstanceFacts
@@ -22,7 +22,6 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True):
     """Its private DNS name."""
 
     image: str
-    """The name of its image."""
 
     root_device: str
     user_data: str

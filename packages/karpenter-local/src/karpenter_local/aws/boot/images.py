@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class System(msgspec.Struct, frozen=True, kw_only=True):
-    """What an image holds."""
+    """Content of an image."""
 
     name: str
     """As nodes report it."""

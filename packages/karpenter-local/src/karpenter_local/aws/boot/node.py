@@ -94,7 +94,6 @@ def node_of(
 
 
 def cloud_labels(hardware: Hardware) -> dict[str, str]:
-    """Return the labels that the cloud's controller sets."""
     kind = hardware.facts.name
     return {
         INSTANCE_TYPE: kind,

@@ -92,7 +92,7 @@ class Maker:
 
 
 class ResourceType(msgspec.Struct, frozen=True, kw_only=True):
-    """How resources of a type come and go."""
+    """Functions that make, change and delete resources of a type."""
 
     make: Callable[[Maker, str, Properties], Made]
     """From a name for those that have none, and properties."""
@@ -112,10 +112,6 @@ def _document(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _tags(properties: Properties) -> dict[str, Any]:
-    return {"Tags": properties["Tags"]} if properties.get("Tags") else {}
-
-
 def _make_role(maker: Maker, name: str, said: Properties) -> Made:
     name = said.get("RoleName", name)
     more = {key: said[key] for key in ("Path", "Description", "PermissionsBoundary") if said.get(key)}
@@ -125,7 +121,7 @@ def _make_role(maker: Maker, name: str, said: Properties) -> Made:
         RoleName=name,
         AssumeRolePolicyDocument=_document(said["AssumeRolePolicyDocument"]),
         **more,
-        **_tags(said),
+        **({"Tags": said["Tags"]} if said.get("Tags") else {}),
     )["Role"]
     try:
         _fill_role(maker, name, said)

@@ -67,7 +67,6 @@ class Stack(msgspec.Struct, kw_only=True):
     id: str
     name: str
     text: str
-    """The template, as it was sent."""
 
     parameters: dict[str, str]
     tags: list[dict[str, str]]
@@ -225,7 +224,6 @@ class StackService:
         return found
 
     def _apply(self, stack: Stack, template: CfnTemplate, scope: TemplateScope) -> None:
-        """Make the resources of a stack those of a template."""
         wanted = order(template, scope)
         for logical in wanted:
             there = stack.resources.get(logical)

@@ -37,7 +37,7 @@ class CfnTemplate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TemplateScope(msgspec.Struct, frozen=True, kw_only=True):
-    """What names in a template stand for."""
+    """Values of the names in a template."""
 
     template: CfnTemplate
     values: Mapping[str, Any]
@@ -241,10 +241,7 @@ def _call(scope: TemplateScope, name: str, argument: Any) -> Any:
         case "Fn::If":
             wanted, then, otherwise = argument
             return resolve(scope, then if holds(scope, wanted) else otherwise)
-    return _compute(scope, name, resolve(scope, argument))
-
-
-def _compute(scope: TemplateScope, name: str, worked: Any) -> Any:
+    worked = resolve(scope, argument)
     if name not in _FUNCTIONS:
         raise invalid(f"Template error: the function {name} is not supported by the embedded AWS")
     try:

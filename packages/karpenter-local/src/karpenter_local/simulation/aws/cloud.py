@@ -52,7 +52,7 @@ TYPES: Final = tuple(f"{family}.{size}" for family in _FAMILIES for size in _SIZ
 """The instance types that are sold: enough to choose among, and quick to choose from."""
 
 _PACE: Final = InstanceTimings(pending=2.0, boot=6.0, shutdown=4.0)
-_NOTICE: Final = 120.0
+_NOTICE_SECONDS: Final = 120.0
 _NEVER: Final = float("inf")
 _ALL_CALL_FAULTS: Final[tuple[AwsCallFault, ...]] = ("throttled", "error", "unreachable", "lost")
 _LAUNCHES: Final[dict[str, tuple[AwsCallFault, ...]]] = {
@@ -218,7 +218,7 @@ class SimulatedAws:
                     perform(Interrupt(instance=chosen.id))
                 else:
                     perform(Retire(instance=chosen.id))
-                    self._cloud.site.account.tell(InterruptionScheduled(chosen.id, _NOTICE))
+                    self._cloud.site.account.tell(InterruptionScheduled(chosen.id, _NOTICE_SECONDS))
             case LoseMachine():
                 self._simulated.ended.add(chosen.id)
                 perform(Kill(instance=chosen.id))

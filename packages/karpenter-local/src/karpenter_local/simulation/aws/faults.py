@@ -132,7 +132,6 @@ _IMPAIRMENTS: Final = ("instance", "system", "instance-retirement", "retire", "r
 
 
 def draw_aws_faults(chance: Random, seconds: float, severity: Severity) -> list[InjectedFault]:
-    """Return the faults of AWS in a run of so many seconds."""
     return draw(_ALL, chance, seconds, severity)
 
 

@@ -45,7 +45,7 @@ T = TypeVar("T")
 _THERE: Final = (0.005, 0.05)
 """Seconds that a call takes to AWS, and its answer back: others get in between."""
 
-_LONGEST_PAUSE: Final = 20.0
+_LONGEST_PAUSE_SECONDS: Final = 20.0
 _READING: Final = ("Describe", "Get", "List", "Receive")
 _BUSY: Final = "503"
 _REFUSALS: Final[dict[str | None, faults.Fault]] = {
@@ -143,7 +143,7 @@ class FaultyAws(AwsApi):
             finally:
                 called.attempts.append(ApiAttempt(code, loop.time() - sent))
             pause = self._chance.random() * 2 ** (attempt - 1)
-            await asyncio.sleep(min(pause, _LONGEST_PAUSE))
+            await asyncio.sleep(min(pause, _LONGEST_PAUSE_SECONDS))
         raise AssertionError("the last attempt returns or raises")
 
     async def _once(self, service: str, operation: str, parameters: dict[str, Any]) -> ApiResponse:
@@ -170,17 +170,14 @@ class FaultyAws(AwsApi):
         answer = self._call(service, operation, parameters, [])
         await self._pass()
         if kind in _DONE:
-            await self._lose(action, kind)
+            if kind == "failing":
+                raise AwsApiError(
+                    action=action, code="InternalError", message="the simulation says no", status=500
+                )
+            if kind == "deaf":
+                await asyncio.sleep(READ_SECONDS)
+            raise NoResponse(action=action, because="the connection was closed")
         return answer
-
-    async def _lose(self, action: str, kind: AwsCallFault | None) -> NoReturn:
-        if kind == "failing":
-            raise AwsApiError(
-                action=action, code="InternalError", message="the simulation says no", status=500
-            )
-        if kind == "deaf":
-            await asyncio.sleep(READ_SECONDS)
-        raise NoResponse(action=action, because="the connection was closed")
 
     async def _hang(self) -> NoReturn:
         self._stuck.append(asyncio.current_task())
@@ -216,7 +213,7 @@ no answer ever; no answer ever though it was done; done, and the answer is lost 
 
 
 class AwsCallFaults(msgspec.Struct, kw_only=True):
-    """What goes wrong with calls."""
+    """Faults of the calls of AWS."""
 
     share: float = 0.0
     kinds: tuple[AwsCallFault, ...] = ()

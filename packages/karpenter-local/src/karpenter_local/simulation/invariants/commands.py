@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.mirror import ObjectWrite
 
 HOUR: Final = 3600.0
-_TOGETHER: Final = 0.5
+_COMMAND_SECONDS: Final = 0.5
 """Seconds within which all machines of a command go."""
 
 _CENT: Final = 1e-6
@@ -75,7 +75,6 @@ class ReplacementInvariant(Invariant):
         self._past: list[_Swap] = []
 
     def on_write(self, write: ObjectWrite) -> None:
-        """Follow commands from their beginning to their end."""
         if not write.by:
             return
         claim = write.after
@@ -83,7 +82,13 @@ class ReplacementInvariant(Invariant):
             if write.by in self._last:
                 self._last[write.by].created.append(claim.name)
         elif isinstance(claim, NodeClaim) and (reason := begins(write)):
-            self._begin(write.by, claim, reason)
+            last = self._last.get(write.by)
+            if last is None or last.created or last.left or last.reason != reason:
+                last = self._last[write.by] = ObservedCommand(
+                    by=write.by, reason=reason, going={}, created=[], left={}
+                )
+            last.going[claim.name] = claim
+            self._of[claim.name] = last
         before = write.before
         if isinstance(before, NodeClaim) and begins_to_leave(write):
             command = self._of.get(before.name)
@@ -93,22 +98,12 @@ class ReplacementInvariant(Invariant):
                 and reason_of(before)
                 and not self.simulated.goes_anyway(before)
             ):
-                self._leave(command, before)
-
-    def _begin(self, by: str, claim: NodeClaim, reason: str) -> None:
-        last = self._last.get(by)
-        if last is None or last.created or last.left or last.reason != reason:
-            last = self._last[by] = ObservedCommand(by=by, reason=reason, going={}, created=[], left={})
-        last.going[claim.name] = claim
-        self._of[claim.name] = last
-
-    def _leave(self, command: ObservedCommand, claim: NodeClaim) -> None:
-        if not command.left:
-            command.incomplete = tuple(
-                name for name in self._replacements(command) if not self._is_complete(name)
-            )
-            asyncio.get_running_loop().call_later(_TOGETHER, self._judge, command)
-        command.left[claim.name] = claim
+                if not command.left:
+                    command.incomplete = tuple(
+                        name for name in self._replacements(command) if not self._is_complete(name)
+                    )
+                    asyncio.get_running_loop().call_later(_COMMAND_SECONDS, self._judge, command)
+                command.left[before.name] = before
 
     def _replacements(self, command: ObservedCommand) -> list[str]:
         return [name for name in command.created if name in self.mirror.replacements]
@@ -139,9 +134,6 @@ class ReplacementInvariant(Invariant):
         for each in added if len(added) == 1 else ():
             if kind_of(each) in {kind_of(gone) for gone in going}:
                 self.violated(f"{each.name} is the like of a machine that it replaces ({text})")
-        self._remember(text, going, added)
-
-    def _remember(self, text: str, going: list[NodeClaim], added: list[NodeClaim]) -> None:
         swap = _Swap(self.now, _kinds(going), _kinds(added), self._demand())
         self._past = [each for each in self._past if self.now - each.at < HOUR]
         if any(swap.undoes(each) for each in self._past):
@@ -158,7 +150,7 @@ class ReplacementInvariant(Invariant):
 
 
 class _Swap(NamedTuple):
-    """What went, what came instead, and for which pods."""
+    """Nodes that went, nodes that came instead, and the pods that they were for."""
 
     at: float
     went: Counter[Kind]

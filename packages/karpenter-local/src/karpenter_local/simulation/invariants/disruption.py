@@ -16,7 +16,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.base.duration import parse_duration
 from karpenter_local.sandbox.operators import REPLICA
 from karpenter_local.simulation.invariants.draining import is_drained, is_kept_for_now
-from karpenter_local.simulation.invariants.history import REACTION, covers, is_blocking
+from karpenter_local.simulation.invariants.history import REACTION_SECONDS, covers, is_blocking
 from karpenter_local.simulation.invariants.invariant import (
     Invariant,
     ViolationLog,
@@ -43,22 +43,22 @@ if TYPE_CHECKING:
 
 _CONSOLIDATION: Final = frozenset({"Empty", "Underutilized"})
 _EVERY_MINUTES: Final = re.compile(r"\*/(\d+) \* \* \* \*")
-_DEDUPLICATED: Final = 12.0
+_DEDUPLICATION_SECONDS: Final = 12.0
 """Seconds by which the time of a pod's coming or going may be known too early, because few are written."""
 
-_OVERDUE: Final = 120.0
+_OVERDUE_SECONDS: Final = 120.0
 """Seconds after which a claim that is too old must leave."""
 
-_NOTICED: Final = 60.0
+_NOTICE_SECONDS: Final = 60.0
 """Seconds after which a machine that its cloud will take must leave."""
 
-_TOLD: Final = 8.0
+_NOMINATION_SECONDS: Final = 8.0
 """Seconds for which a node that a pod was told to go to is kept for it, at least."""
 
-_BROKEN: Final = 590.0
+_BROKEN_SECONDS: Final = 590.0
 """Seconds for which a node may be not ready before it is repaired, a little less than ten minutes."""
 
-_PATIENCE: Final = 290.0
+_LAUNCH_SECONDS: Final = 290.0
 """Seconds that a claim has to launch, a little less than five minutes."""
 
 
@@ -76,7 +76,6 @@ class BudgetInvariant(Invariant):
     name = "budgets"
 
     def on_write(self, write: ObjectWrite) -> None:
-        """Look at machines that begin to be disrupted."""
         claim, reason = write.after, begins(write)
         pool = self.mirror.pools.get(pool_name(claim)) if claim is not None and reason else None
         if pool is None or not isinstance(claim, NodeClaim) or self.simulated.is_contested:
@@ -212,7 +211,12 @@ class ValidityInvariant(Invariant):
             pod, ago = self.mirror.pods.get(key), self.now - at
             if seams is None or seams.transport.is_troubled or self.simulated.is_time_wrong or teller != by:
                 continue
-            if pod is not None and not pod.spec.node_name and not is_leaving(pod) and REACTION < ago < _TOLD:
+            if (
+                pod is not None
+                and not pod.spec.node_name
+                and not is_leaving(pod)
+                and REACTION_SECONDS < ago < _NOMINATION_SECONDS
+            ):
                 yield key
 
     def _held_by_budgets(self, node: Node, by: str) -> Iterator[str]:
@@ -230,7 +234,7 @@ class ValidityInvariant(Invariant):
             return
         ago = self.now - last.at
         known = self.history.is_known(by, "pods", last) and self.history.was_followed(by, "pods", last)
-        if ago < wait - _DEDUPLICATED and known:
+        if ago < wait - _DEDUPLICATION_SECONDS and known:
             yield f"pods came or went {ago:.0f} s ago, where consolidateAfter is {wait:.0f} s"
 
     def _has_drifted(self, claim: NodeClaim, pool: NodePool) -> bool:
@@ -260,7 +264,6 @@ class ExplainedInvariant(Invariant):
     name = "explained"
 
     def on_write(self, write: ObjectWrite) -> None:
-        """Look at claims that the operator deletes."""
         claim = write.before
         if not write.by or not isinstance(claim, NodeClaim) or not begins_to_leave(write):
             return
@@ -269,10 +272,9 @@ class ExplainedInvariant(Invariant):
             self.violated(f"claim {claim.name} ({kind}) is deleted, and nothing is wrong with it")
 
     def on_tick(self) -> None:
-        """Look for claims that are older than they may be."""
         for name, claim in self.mirror.claims.items():
             over = self.simulated.overdue(claim)
-            late = over is not None and min(over, self.simulated.calm_for) > _OVERDUE
+            late = over is not None and min(over, self.simulated.calm_for) > _OVERDUE_SECONDS
             if late and not is_leaving(claim):
                 self.violated(f"claim {name} expired {over:.0f} s ago, and stays")
 
@@ -286,7 +288,7 @@ class ExplainedInvariant(Invariant):
             # Capacity that is not there ends a claim at once; one with a machine has some time.
             born = claim.metadata.creation_timestamp
             age = (self.simulated.clock.now() - born).total_seconds() if born is not None else 0.0
-            return not claim.status.provider_id or age > _PATIENCE or self.simulated.is_time_wrong
+            return not claim.status.provider_id or age > _LAUNCH_SECONDS or self.simulated.is_time_wrong
         transport = self.simulated.seams_of(by)
         return transport is None or transport.transport.is_troubled or self._may_be_repaired(claim)
 
@@ -295,7 +297,7 @@ class ExplainedInvariant(Invariant):
         since = self.history.since("node not ready", claim.status.node_name)
         ago = self.now - since.at if since is not None else 0.0
         wrong = self.simulated.wrong_until
-        return ago >= _BROKEN or (wrong > 0.0 and self.now - wrong < _BROKEN)
+        return ago >= _BROKEN_SECONDS or (wrong > 0.0 and self.now - wrong < _BROKEN_SECONDS)
 
 
 class InterruptionInvariant(Invariant):
@@ -315,5 +317,5 @@ class InterruptionInvariant(Invariant):
             ago = self.now - at
             if claim is None or provider_id not in there or is_leaving(claim):
                 continue
-            if min(ago, led) > _NOTICED and is_true(claim, "Registered"):
+            if min(ago, led) > _NOTICE_SECONDS and is_true(claim, "Registered"):
                 self.violated(f"claim {claim.name} stays {ago:.0f} s after its machine was interrupted")

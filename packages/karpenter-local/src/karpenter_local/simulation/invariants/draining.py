@@ -39,14 +39,13 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.mirror import ObjectWrite
 
 _PODS: Final = "/pods/"
-_SLACK: Final = timedelta(seconds=2)
-_STUCK: Final = timedelta(minutes=1)
+_CLOCK_SLACK: Final = timedelta(seconds=2)
+_STUCK_AFTER: Final = timedelta(minutes=1)
 _ATTACHMENTS: Final = "volumeattachments.storage.k8s.io"
-_IN_TIME: Final = 120.0
+_TERMINATION_SECONDS: Final = 120.0
 """Seconds after its grace period in which a machine is terminated."""
 
 CRITICAL: Final = "system-cluster-critical"
-"""The priority class of critical pods."""
 
 
 def is_drained(pod: Pod) -> bool:
@@ -56,7 +55,6 @@ def is_drained(pod: Pod) -> bool:
 
 
 def is_healthy(pod: Pod) -> bool:
-    """Say whether a pod counts for its disruption budget."""
     ready = any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
     return ready and not is_leaving(pod)
 
@@ -72,7 +70,7 @@ def is_kept_for_now(simulated: SimulatedCluster, pod: Pod) -> bool:
     if value == "true" or simulated.is_time_wrong:
         return False
     start, lasts = pod.status.start_time, parse_duration(value)
-    return start is None or simulated.clock.now() < start + lasts - _SLACK
+    return start is None or simulated.clock.now() < start + lasts - _CLOCK_SLACK
 
 
 def termination_time(claim: NodeClaim) -> datetime | None:
@@ -87,7 +85,6 @@ class DrainInvariant(Invariant):
     name = "drain"
 
     def on_cloud(self, call: CloudCall) -> None:
-        """Look at what is left on a machine that is to end."""
         claim = self.mirror.claim_of(call.subject) if call.method == "terminate" else None
         if claim is None or not is_true(claim, "Registered"):
             return  # it never was a node, or is an orphan
@@ -100,7 +97,9 @@ class DrainInvariant(Invariant):
         now = self.simulated.clock.now()
         for pod in self.mirror.pods_on(node.name):
             ends = pod.metadata.deletion_timestamp
-            stuck = ends is not None and (self.simulated.is_time_wrong or now > ends + _STUCK - _SLACK)
+            stuck = ends is not None and (
+                self.simulated.is_time_wrong or now > ends + _STUCK_AFTER - _CLOCK_SLACK
+            )
             bound = self.history.since("bound", pod.key)
             if is_drained(pod) and not stuck and self.history.is_readable(call.by, bound):
                 self.violated(f"machine {call.subject} ends while pod {pod.key} is on it")
@@ -116,14 +115,14 @@ class DrainInvariant(Invariant):
             if due is None or claim.status.provider_id not in there:
                 continue
             late = min((self.simulated.clock.now() - due).total_seconds(), self.simulated.calm_for)
-            if late > _IN_TIME:
+            if late > _TERMINATION_SECONDS:
                 self.violated(f"the grace period of claim {name} is over for {late:.0f} s, and it drains")
 
     def _is_overdue(self, claim: NodeClaim) -> bool:
         due = termination_time(claim)
         if due is None or self.simulated.is_time_wrong:
             return due is not None
-        return self.simulated.clock.now() >= due - _SLACK
+        return self.simulated.clock.now() >= due - _CLOCK_SLACK
 
     def _attached(self, node: str) -> Iterator[str]:
         table = self.simulated.sandbox.cluster.server.store.table(_ATTACHMENTS)
@@ -153,7 +152,7 @@ class FinalizerOrderInvariant(Invariant):
             return
         # What EC2 does not show yet is not there for the operator either; garbage collection finds it.
         launched, shown = self.simulated.hidden(provider_id.rpartition("/")[2])
-        if shown > launched and self.now < shown + _STUCK.total_seconds():
+        if shown > launched and self.now < shown + _STUCK_AFTER.total_seconds():
             return
         if provider_id and any(each.provider_id == provider_id for each in self.simulated.cloud.machines()):
             self.violated(f"{before.kind} {before.name} loses its finalizer, and {provider_id} is there")
@@ -178,7 +177,6 @@ class ProtectionInvariant(Invariant):
                 self._last[before.key] = before
 
     def on_call(self, request: Request, response: Response) -> None:
-        """Look at what the operator does to pods."""
         if not response.ok or _PODS not in request.path:
             return
         evicted = request.method == "POST" and request.path.endswith("/eviction")
@@ -208,7 +206,9 @@ class ProtectionInvariant(Invariant):
         now = self.simulated.clock.now()
         for other in self.mirror.pods_on(pod.spec.node_name):
             ends = other.metadata.deletion_timestamp
-            stuck = ends is not None and (self.simulated.is_time_wrong or now > ends + _STUCK - _SLACK)
+            stuck = ends is not None and (
+                self.simulated.is_time_wrong or now > ends + _STUCK_AFTER - _CLOCK_SLACK
+            )
             known = self.history.is_known(by, "pods", self.history.since("bound", other.key))
             if known and is_drained(other) and not is_critical(other) and not stuck:
                 self.violated(f"critical pod {pod.key} was evicted before pod {other.key}, which is not")
@@ -236,4 +236,4 @@ class ProtectionInvariant(Invariant):
         if due is None or self.simulated.is_time_wrong:
             return due is not None
         grace = timedelta(seconds=pod.spec.termination_grace_period_seconds or 0)
-        return self.simulated.clock.now() >= due - grace - _SLACK
+        return self.simulated.clock.now() >= due - grace - _CLOCK_SLACK

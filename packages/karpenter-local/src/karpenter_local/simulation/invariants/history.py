@@ -2,9 +2,9 @@
 Since when facts hold, and whether a replica could know them.
 
 A replica that acts on an old view is not at fault: its watches may have been late. A fact counts against it
-only if it was told of it at least :data:`REACTION` seconds before, and none of its calls goes wrong, since a
+only if it was told of it at least :data:`REACTION_SECONDS` before, and none of its calls goes wrong, since a
 request that arrives now may have been decided long ago. What a replica reads from the API server before it
-acts counts :data:`REACTION` seconds after it began, whatever its watches told.
+acts counts :data:`REACTION_SECONDS` after it began, whatever its watches told.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.mirror import ObjectWrite
 
-REACTION: Final = 1.5
+REACTION_SECONDS: Final = 1.5
 """Seconds that a replica has to take something into account."""
 
 
@@ -87,7 +87,11 @@ class ClusterHistory:
                 broken = write.after is not None and not is_ready(item)
                 self._keep(("node not ready", item.name), write, holds=broken)
                 self._keep(("node ready", item.name), write, holds=not broken)
-                self._note_start(write, item)
+                starts = any(taint.key in _STARTING for taint in item.spec.taints)
+                if write.before is None and starts:
+                    self.starting.add(item.name)
+                elif write.after is None or not starts:
+                    self.starting.discard(item.name)
             case PodDisruptionBudget():
                 blocks = write.after is not None and item.status.disruptions_allowed <= 0
                 self._keep(("budget blocks", item.key), write, holds=blocks)
@@ -109,26 +113,19 @@ class ClusterHistory:
             return False
         told = seams.transport.seen.get(plural, 0) >= since.revision
         at = max(since.at, seams.transport.caught_up.get(plural, 0.0))
-        return told and self._simulated.clock.monotonic() - at >= REACTION
+        return told and self._simulated.clock.monotonic() - at >= REACTION_SECONDS
 
     def is_readable(self, by: str, since: Since | None) -> bool:
         """Say whether a replica that asks the API server before it acts finds a fact there."""
         seams = self._simulated.seams_of(by)
         if since is None or seams is None or seams.transport.is_troubled:
             return False
-        return self._simulated.clock.monotonic() - since.at >= REACTION
+        return self._simulated.clock.monotonic() - since.at >= REACTION_SECONDS
 
     def was_followed(self, by: str, plural: str, since: Since) -> bool:
         """Say whether a replica was told of a moment when it came, and not only of what came of it."""
         seams, now = self._simulated.seams_of(by), self._simulated.clock.monotonic()
         return seams is not None and seams.transport.began.get(plural, now) < since.at
-
-    def _note_start(self, write: ObjectWrite, node: Node) -> None:
-        starts = any(taint.key in _STARTING for taint in node.spec.taints)
-        if write.before is None and starts:
-            self.starting.add(node.name)
-        elif write.after is None or not starts:
-            self.starting.discard(node.name)
 
     def _pod(self, write: ObjectWrite, pod: Pod) -> None:
         if write.after is None:

@@ -50,7 +50,6 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after the beginning."""
 
     rule: str
-    """The name of the invariant."""
 
     what: str
 
@@ -75,7 +74,6 @@ class CloudCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call that changes something in the cloud, as the cloud sees it."""
 
     by: str
-    """The replica that calls."""
 
     method: Literal["launch", "terminate"]
     subject: str = ""
@@ -99,7 +97,6 @@ class Invariant:
         return self.simulated.clock.monotonic()
 
     def violated(self, what: str) -> None:
-        """Note that the invariant does not hold."""
         self._violations.add(self.name, what)
 
     def on_write(self, write: ObjectWrite) -> None:
@@ -119,7 +116,7 @@ class Invariant:
 
 
 class NominationEvent(NamedTuple):
-    """What an Event says: a pod should go to the machine of a claim, or to a node."""
+    """Content of an Event that nominates a pod for the machine of a claim, or for a node."""
 
     pod: str
     claim: str
@@ -150,7 +147,6 @@ def reason_of(claim: NodeClaim) -> str:
 
 
 def is_true(claim: NodeClaim, name: str) -> bool:
-    """Say whether a condition of a claim holds."""
     return any(each.type == name and each.status == "True" for each in claim.status.conditions)
 
 
@@ -170,18 +166,15 @@ def is_initialized(claim: NodeClaim, node: Node | None) -> bool:
 
 
 def is_leaving(item: Resource) -> bool:
-    """Say whether the deletion of an object was asked for."""
     return item.metadata.deletion_timestamp is not None
 
 
 def begins_to_leave(write: ObjectWrite) -> bool:
-    """Say whether a write asks for the deletion of an object."""
     before, after = write.before, write.after
     return before is not None and not is_leaving(before) and (after is None or is_leaving(after))
 
 
 def pool_name(item: Resource) -> str:
-    """Return the NodePool of a claim or node."""
     return item.metadata.labels.get(NODEPOOL, "")
 
 
@@ -219,7 +212,6 @@ def cores_of_pool(simulated: SimulatedCluster, pool: str, *, without: AbstractSe
 
 
 def pool_of_machine(labels: Mapping[str, str]) -> str:
-    """Return the NodePool whose machine has these labels."""
     return labels.get(NODEPOOL, "")
 
 
@@ -228,12 +220,10 @@ def cores_of_pod(pod: Pod) -> int:
 
 
 def is_over(pod: Pod) -> bool:
-    """Say whether a pod has come to its end."""
     return pod.status.phase in {"Succeeded", "Failed"}
 
 
 def owner_of(pod: Pod) -> str:
-    """Return the kind that owns a pod."""
     return next((each.kind for each in pod.metadata.owner_references), "")
 
 

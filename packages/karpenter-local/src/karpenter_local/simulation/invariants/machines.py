@@ -47,21 +47,21 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.mirror import ObjectWrite
 
-QUIET: Final = 600.0
+QUIET_SECONDS: Final = 600.0
 """Seconds without a claim coming or going after which a cluster counts as steady."""
 
 _MINUTE: Final = 60.0
-_ORPHANED: Final = 240.0
+_ORPHANED_SECONDS: Final = 240.0
 """Seconds within which an orphan is found: it must be a minute old, and is looked for every two minutes."""
 
-_SETTLING: Final = 5.0
+_SETTLING_SECONDS: Final = 5.0
 """Seconds that EC2 has to show what it has launched."""
 
-_GIVEN_UP: Final = 300.0
+_GIVEN_UP_SECONDS: Final = 300.0
 """Seconds after which a claim without a machine is given up."""
 
-_LONG: Final = 180.0
-_TRIED: Final = 150.0
+_SETTLED_SECONDS: Final = 180.0
+_RETRIED_SECONDS: Final = 150.0
 """Seconds within which a launch that failed has been tried again: a claim is given up after five minutes."""
 
 
@@ -155,7 +155,7 @@ class SteadyStateInvariant(Invariant):
 
     def unsettled(self) -> Iterable[str]:
         ago = self.simulated.clock.monotonic() - self._moved
-        if ago < QUIET:
+        if ago < QUIET_SECONDS:
             yield f"{self._what} {ago:.0f} s ago"
 
 
@@ -205,7 +205,7 @@ class LimitInvariant(Invariant):
         found = set()
         for provider_id in {each.provider_id for each in machines} - set(last.values()):
             launched, shown = self.simulated.hidden(provider_id.rpartition("/")[2])
-            if shown - launched >= _SETTLING and self.now < shown + _ORPHANED:
+            if shown - launched >= _SETTLING_SECONDS and self.now < shown + _ORPHANED_SECONDS:
                 found.add(provider_id)
         return found
 
@@ -226,7 +226,13 @@ class StaticPoolInvariant(Invariant):
     def on_write(self, write: ObjectWrite) -> None:
         """Count whenever a claim comes, or the operator deletes one."""
         self._check_loss(write)
-        self._note_change(write)
+        before, item = write.before, write.object
+        moment = Since(self.now, write.revision), write.by
+        if isinstance(before, NodePool) and isinstance(item, NodePool):
+            if (item.spec.replicas or 0) > (before.spec.replicas or 0):
+                self._changed["nodepools", item.name] = moment
+        elif isinstance(item, NodeClaim) and begins_to_leave(write):
+            self._changed["nodeclaims", pool_name(item)] = moment
         claim = write.after
         if write.before is not None or not isinstance(claim, NodeClaim):
             return
@@ -239,15 +245,6 @@ class StaticPoolInvariant(Invariant):
             count = len(self._claims(pool.name))
             if count > limit:
                 self.violated(f"pool {pool.name} has {count} machines and may have {limit}")
-
-    def _note_change(self, write: ObjectWrite) -> None:
-        before, item = write.before, write.object
-        moment = Since(self.now, write.revision), write.by
-        if isinstance(before, NodePool) and isinstance(item, NodePool):
-            if (item.spec.replicas or 0) > (before.spec.replicas or 0):
-                self._changed["nodepools", item.name] = moment
-        elif isinstance(item, NodeClaim) and begins_to_leave(write):
-            self._changed["nodeclaims", pool_name(item)] = moment
 
     def _check_loss(self, write: ObjectWrite) -> None:
         """Look whether a machine that the operator deletes was one too many, for all that it knew."""
@@ -322,7 +319,7 @@ class BelongingInvariant(Invariant):
             if owners[provider_id] or machine.deleting:
                 continue
             alone[provider_id] = since = self._alone.get(provider_id, self.now)
-            most = _MINUTE if machine.claim_uid in waiting else _ORPHANED
+            most = _MINUTE if machine.claim_uid in waiting else _ORPHANED_SECONDS
             if self.now - since > most and self.simulated.calm_for > most + _MINUTE:
                 self.violated(f"machine {provider_id} belongs to no claim for {self.now - since:.0f} s")
         self._alone = alone
@@ -341,7 +338,7 @@ class LaunchInvariant(Invariant):
             if claim.status.provider_id or is_leaving(claim) or born is None:
                 continue
             waits = min((now - born).total_seconds(), self.simulated.calm_for)
-            if waits > _TRIED:
+            if waits > _RETRIED_SECONDS:
                 self.violated(f"claim {name} has no machine after {waits:.0f} s, and nothing goes wrong")
 
 
@@ -370,7 +367,7 @@ class ClosedInvariant(Invariant):
         self._since = {name: self._since.get(name, self.now) for name in sorted(closed)}
         for name, since in self._since.items():
             ago = min(self.now - since, self.simulated.calm_for)
-            if ago > _LONG:
+            if ago > _SETTLED_SECONDS:
                 self.violated(f"node {name} is closed for {ago:.0f} s, and no command goes on")
 
 
@@ -443,10 +440,10 @@ class LaunchedOnceInvariant(Invariant):
         hidden = [
             launched
             for launched, shown in map(self.simulated.hidden, self.simulated.launched)
-            if shown - launched >= _SETTLING
+            if shown - launched >= _SETTLING_SECONDS
         ]
         for number, at in self.simulated.launched.items():
-            again = any(at - _GIVEN_UP < launched <= at for launched in hidden)
+            again = any(at - _GIVEN_UP_SECONDS < launched <= at for launched in hidden)
             excused = again or number in self.simulated.ended or number in self._given_up
             if number not in self._named and not excused:
                 yield f"machine {number} was launched, and is that of no claim"
@@ -544,7 +541,7 @@ class TemplateInvariant(Invariant):
 
 
 class FittingInvariant(Invariant):
-    """What was bought holds the pods that it was bought for, and the daemons beside them."""
+    """Machines hold the pods that they were bought for, and the daemons beside them."""
 
     name = "daemons"
 
@@ -566,12 +563,12 @@ class FittingInvariant(Invariant):
 
     def on_tick(self) -> None:
         """Look for daemons without a place on a node that stays."""
-        if self.simulated.calm_for < _LONG:
+        if self.simulated.calm_for < _SETTLED_SECONDS:
             return
         now = self.simulated.clock.now()
         for key, pod in self.mirror.pods.items():
             born = pod.metadata.creation_timestamp
-            waits = born is not None and (now - born).total_seconds() > _LONG
+            waits = born is not None and (now - born).total_seconds() > _SETTLED_SECONDS
             if waits and owner_of(pod) == "DaemonSet" and not pod.spec.node_name and not is_leaving(pod):
                 self.violated(f"daemon {key} has no place on its node")
 

@@ -40,29 +40,29 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.mirror import ObjectWrite
 
 _OVER: Final = frozenset({"Succeeded", "Failed"})
-_UNDER_WAY: Final = 0.1
+_REQUEST_SECONDS: Final = 0.1
 """Seconds that a request is under way."""
 
-PATIENCE: Final = 600.0
+PATIENCE_SECONDS: Final = 600.0
 """Seconds that a pod may wait for a node where nothing goes wrong."""
 
-LAUNCH_PATIENCE: Final = 1800.0
+LAUNCH_PATIENCE_SECONDS: Final = 1800.0
 """The same after launches that went wrong: a machine that never joins is given up after 15 minutes."""
 
-_TOGETHER: Final = 30.0
+_NOMINATION_SECONDS: Final = 30.0
 """Seconds for which a nomination is remembered."""
 
-_AT_ONCE: Final = 1.0
+_DECISION_SECONDS: Final = 1.0
 """Seconds within which the nominations of one decision are told; the next one is a batch later."""
 
 NOMINATOR: Final = "karpenter-nomination"
 """The field manager of the operator's nominations."""
 
-NOMINATED: Final = 30.0
+NOMINATED_SECONDS: Final = 30.0
 """Seconds that a pod may stay nominated for a node that is gone."""
 
-_WINDOW: Final = 10.0
-_MANY: Final = 300
+_WINDOW_SECONDS: Final = 10.0
+_MAX_WRITES: Final = 300
 """Writes to one object within the window that nothing sensible needs."""
 
 
@@ -80,7 +80,7 @@ class ServiceInvariant(Invariant):
                 "Failed",
             }:
                 continue
-            if self._is_over_limit(pod):
+            if is_over_limit(self.simulated, pod):
                 excused.add(pod.metadata.labels.get("app", ""))
             else:
                 yield f"pod {key} is {pod.status.phase}, {'on' if pod.spec.node_name else 'without'} a node"
@@ -100,9 +100,6 @@ class ServiceInvariant(Invariant):
         for entry in self.simulated.sandbox.cluster.server.store.table(table).entries.values():
             item = msgspec.json.decode(entry.raw)
             yield entry.name, {"status": {}, **item}
-
-    def _is_over_limit(self, pod: Pod) -> bool:
-        return is_over_limit(self.simulated, pod)
 
 
 def is_over_limit(simulated: SimulatedCluster, pod: Pod) -> bool:
@@ -125,7 +122,6 @@ class WaitingInvariant(Invariant):
         self._since: dict[str, float] = {}
 
     def on_tick(self) -> None:
-        """Look at the pods without a node."""
         waiting = {
             key
             for key, pod in self.mirror.pods.items()
@@ -135,7 +131,7 @@ class WaitingInvariant(Invariant):
             and not is_over_limit(self.simulated, pod)
         }
         self._since = {key: self._since.get(key, self.now) for key in sorted(waiting)}
-        most = LAUNCH_PATIENCE if self.simulated.launches_failed else PATIENCE
+        most = LAUNCH_PATIENCE_SECONDS if self.simulated.launches_failed else PATIENCE_SECONDS
         for key, since in self._since.items():
             waits = min(self.now - since, self.simulated.calm_for)
             if waits > most:
@@ -153,7 +149,6 @@ class PlacementInvariant(Invariant):
         """When each pod was told to go to which claims, and by which replica, by key."""
 
     def on_call(self, request: Request, response: Response) -> None:
-        """Look at the Events that tell of nominations."""
         found = nomination(request, response)
         pod = self.mirror.pods.get(found.pod) if found is not None else None
         if found is None or pod is None or pod.spec.node_name:
@@ -202,7 +197,7 @@ class PlacementInvariant(Invariant):
                 at, teller = told[claim.name]
                 # A replica that leads since then knows nothing of nominations, and decides again. On a node
                 # that is initialized kube-scheduler decides, so that the next decision may be another.
-                together = _AT_ONCE if is_true(claim, "Initialized") else _TOGETHER
+                together = _DECISION_SECONDS if is_true(claim, "Initialized") else _NOMINATION_SECONDS
                 if teller == by and self.now - at < together:
                     yield key
 
@@ -215,7 +210,7 @@ def _stays_apart(pod: Pod) -> bool:
 
 
 class NominationInvariant(Invariant):
-    """What kube-scheduler has nominated is left alone, and no pod stays nominated for a node that is gone."""
+    """Nominations of kube-scheduler are left alone, and no pod stays nominated for a node that is gone."""
 
     name = "nomination"
 
@@ -250,7 +245,7 @@ class NominationInvariant(Invariant):
         }
         self._since = {key: self._since.get(key, self.now) for key in sorted(waiting)}
         for key, since in self._since.items():
-            if min(self.now - since, self.simulated.calm_for) > NOMINATED:
+            if min(self.now - since, self.simulated.calm_for) > NOMINATED_SECONDS:
                 self.violated(f"pod {key} is nominated for a node that is gone for {self.now - since:.0f} s")
 
 
@@ -321,13 +316,13 @@ class WriteRateInvariant(Invariant):
         if request.method == "POST" or self.simulated.is_contested:
             return
         now = self.simulated.clock.monotonic()
-        if now - self._since > _WINDOW:
+        if now - self._since > _WINDOW_SECONDS:
             self._since = now
             self._writes.clear()
         which = f"{request.method} {request.path}"
         self._writes[which] += 1
-        if self._writes[which] == _MANY:
-            self.violated(f"{which} was sent {_MANY} times within {now - self._since:.1f} s")
+        if self._writes[which] == _MAX_WRITES:
+            self.violated(f"{which} was sent {_MAX_WRITES} times within {now - self._since:.1f} s")
 
 
 class LeaseInvariant(Invariant):
@@ -342,7 +337,6 @@ class LeaseInvariant(Invariant):
             self._check(REPLICA.get(), f"{request.method} {request.path}")
 
     def on_cloud(self, call: CloudCall) -> None:
-        """Look at a change in the cloud."""
         self._check(call.by, f"{call.method} {call.subject}")
 
     def _check(self, replica: str, what: str) -> None:
@@ -352,7 +346,7 @@ class LeaseInvariant(Invariant):
         holder = lease.get("holderIdentity", "")
         if holder != replica:
             self.violated(f"{replica} asks for {what} while {holder or 'no replica'} holds the lease")
-        elif self.now - self.mirror.renewed_at > LEASE_TERMS.duration + _UNDER_WAY:
+        elif self.now - self.mirror.renewed_at > LEASE_TERMS.duration + _REQUEST_SECONDS:
             late = self.now - self.mirror.renewed_at
             self.violated(f"{replica} asks for {what} {late:.0f} s after it renewed the lease")
 

@@ -38,12 +38,10 @@ if TYPE_CHECKING:
 
 
 def need(key: str, operator: str, *values: str) -> NodeSelectorRequirement:
-    """Return one condition on one node label."""
     return NodeSelectorRequirement(key=key, operator=operator, values=values)
 
 
 def only(key: str, *values: str) -> NodeSelectorRequirement:
-    """Return the condition that a node label has one of some values."""
     return need(key, "In", *values)
 
 

@@ -50,7 +50,6 @@ class NodeBin:
         return [*self.node.ports, *(port for pod in self.pods for port in host_ports(pod))]
 
     def domains(self, key: str) -> frozenset[str]:
-        """Return the one value of a label, or none."""
         if key == HOSTNAME:
             return frozenset({self.name})
         return frozenset({self.node.labels[key]} if key in self.node.labels else ())
@@ -81,11 +80,9 @@ class OracleClaim:
         return self.pool.taints
 
     def ports(self) -> list[HostPort]:
-        """Return the host ports that pods have taken."""
         return [port for pod in self.pods for port in host_ports(pod)]
 
     def domains(self, key: str) -> frozenset[str]:
-        """Return the values that a label of the machine could have."""
         if key == HOSTNAME:
             return frozenset({self.name})
         return possible_values(self.pool, self.sold, self.requirements, key)
@@ -94,7 +91,6 @@ class OracleClaim:
 def fitting_offerings(
     kind: InstanceType, requirements: Requirements, known: AbstractSet[str]
 ) -> list[Offering]:
-    """Return the offerings of a type that can be bought now and satisfy `requirements`."""
     if kind.requirements.conflict(requirements):
         return []
     return [
@@ -112,7 +108,10 @@ def possible_values(
         value
         for kind in types
         for offering in kind.available
-        if _goes_with(kind, offering, requirements)
+        if (
+            kind.requirements.conflict(requirements) is None
+            and offering.requirements.conflict(requirements) is None
+        )
         for value in _values(kind, offering, key)
         if requirements[key].allows(value)
     )
@@ -128,15 +127,7 @@ def _values(kind: InstanceType, offering: Offering, key: str) -> frozenset[str]:
     return (offering.requirements if key in offering.requirements else kind.requirements)[key].values
 
 
-def _goes_with(kind: InstanceType, offering: Offering, requirements: Requirements) -> bool:
-    return (
-        kind.requirements.conflict(requirements) is None
-        and offering.requirements.conflict(requirements) is None
-    )
-
-
 def daemons_on(kind: InstanceType, pool: Pool, daemons: Sequence[Pod], known: AbstractSet[str]) -> list[Pod]:
-    """Return the daemons that will run on machines of a type in a pool."""
     ready = Requirements.from_labels({REGISTERED: "true", INITIALIZED: "true"})
     template = pool.requirements.intersect(ready)
     found = []
@@ -151,7 +142,6 @@ def daemons_on(kind: InstanceType, pool: Pool, daemons: Sequence[Pod], known: Ab
 
 
 def has_room(kind: InstanceType, pods: Iterable[Pod], daemons: Iterable[Pod]) -> bool:
-    """Say whether a machine of a type has room for pods and daemons."""
     return fits(merge(map(pod_requests, (*pods, *daemons))), kind.allocatable)
 
 

@@ -34,7 +34,7 @@ TOLERATE_PREFER_NO_SCHEDULE: Final = Toleration(operator="Exists", effect=PREFER
 
 
 class OraclePreferences:
-    """What is left of the preferences of a pod."""
+    """Remaining preferences of a pod."""
 
     def __init__(self, pod: Pod, spreads: Iterable[TopologySpreadConstraint], *, respect: bool) -> None:
         affinity = pod.spec.affinity or Affinity()
@@ -115,7 +115,6 @@ def required_terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:
 
 
 def required_anti_affinity_of(pod: Pod) -> tuple[PodAffinityTerm, ...]:
-    """Return the pods that a pod can never be near to."""
     anti = pod.spec.affinity.pod_anti_affinity if pod.spec.affinity else None
     return anti.required_during_scheduling_ignored_during_execution if anti else ()
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class OraclePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the oracle decided, in a form that can be compared with a plan."""
+    """Decision of the oracle, in a form that can be compared with a plan."""
 
     placed: dict[str, tuple[str, ...]]
     """Existing node to the pods that go there."""
@@ -53,7 +53,6 @@ class NoReservedCapacity(Exception):  # noqa: N818  not an error of the program:
 
 
 def slow_solve(problem: Problem) -> OraclePlan:
-    """Place every pod of a problem, one at a time."""
     search = _Search(problem)
     refused = search.run(problem.pods)
     if refused and search.strict and search.reserved_left:
@@ -68,7 +67,7 @@ def slow_solve(problem: Problem) -> OraclePlan:
 
 
 class ClaimFit(msgspec.Struct, frozen=True):
-    """How a claim would change by taking a pod."""
+    """Change of a claim by taking a pod."""
 
     requirements: Requirements
     types: list[InstanceType]
@@ -88,7 +87,14 @@ class _Search:
         self.topology = OracleTopology(problem)
         self.nodes = [NodeBin(node) for node in problem.nodes]
         self.claims: list[OracleClaim] = []
-        self.reserved_left = _reservations(problem)
+        left: dict[str, int] = {}
+        for pool in problem.pools:
+            for kind in pool.types:
+                for each in kind.available:
+                    if each.capacity_type == RESERVED:
+                        capacity = each.reservation_capacity or 0
+                        left[each.reservation_id] = min(left.get(each.reservation_id, capacity), capacity)
+        self.reserved_left = left
         self.strict = problem.options.reserved == "strict"
         """Whether a pod that reserved capacity would suit waits for it rather than buying elsewhere."""
 
@@ -208,7 +214,11 @@ class _Search:
         for requirements in self._narrowed_requirements(claim, preferences):
             sold = self._sold(claim, pod, requirements)
             names = {kind.name for kind in sold}
-            roomy = [k for k in claim.types if k.name in names and self._has_room(claim, k, pod)]
+            roomy = [
+                k
+                for k in claim.types
+                if k.name in names and has_room(k, [*claim.pods, pod], self._daemons(claim.pool, k))
+            ]
             types = [kind for kind in roomy if self._is_within_limits(claim, kind)]
             if not types or self._min_values(claim, types, is_new=is_new) is None:
                 continue
@@ -246,9 +256,6 @@ class _Search:
                 host_ports(pod), [p for d in self._daemons(claim.pool, kind) for p in host_ports(d)]
             )
         ]
-
-    def _has_room(self, claim: OracleClaim, kind: InstanceType, pod: Pod) -> bool:
-        return has_room(kind, [*claim.pods, pod], self._daemons(claim.pool, kind))
 
     def _daemons(self, pool: Pool, kind: InstanceType) -> list[Pod]:
         return daemons_on(kind, pool, self.problem.daemons, self.known)
@@ -296,7 +303,6 @@ class _Search:
         return order
 
     def price(self, claim: OracleClaim) -> float:
-        """Return the price of the machine that a claim would be bought as."""
         return min(
             each.price for each in self._offers(claim.counted_types[0], claim.requirements, claim.held)
         )
@@ -328,14 +334,3 @@ def _order(pod: Pod) -> tuple[int, int, float, str]:
     created = pod.metadata.creation_timestamp
     age = created.timestamp() if created else 0.0
     return -wants.get("cpu", 0), -wants.get("memory", 0), age, pod.metadata.uid
-
-
-def _reservations(problem: Problem) -> dict[str, int]:
-    left: dict[str, int] = {}
-    for pool in problem.pools:
-        for kind in pool.types:
-            for each in kind.available:
-                if each.capacity_type == RESERVED:
-                    capacity = each.reservation_capacity or 0
-                    left[each.reservation_id] = min(left.get(each.reservation_id, capacity), capacity)
-    return left

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class OracleTopologyType(Enum):
-    """What a rule asks for."""
+    """Kind of a topology rule."""
 
     SPREAD = "spread"
     POD_AFFINITY = "near"
@@ -66,7 +66,6 @@ class TopologyRule(msgspec.Struct, frozen=True):
     """Which nodes count, by their taints; None means that taints do not matter."""
 
     def selects(self, pod: Pod) -> bool:
-        """Say whether the rule is about `pod`."""
         near_enough = self.namespaces is None or pod.metadata.namespace in self.namespaces
         return near_enough and self.selector.matches(pod.metadata.labels)
 
@@ -76,7 +75,6 @@ class TopologyRule(msgspec.Struct, frozen=True):
         return self.tolerations is None or tolerates(self.tolerations, kept_away)
 
     def counts_node(self, labels: Requirements, taints: tuple[Taint, ...]) -> bool:
-        """Say whether pods on a node like this count."""
         if not self.counts_tainted(taints):
             return False
         return not self.nodes or any(labels.accepts(each) for each in self.nodes)
@@ -93,7 +91,7 @@ class OraclePlacement(NamedTuple):
 
 
 class OracleTopology:
-    """What has been placed, and what that permits."""
+    """Placed pods, and the domains that they permit."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -102,7 +100,6 @@ class OracleTopology:
         self.topology_nodes = {place.name: place for place in problem.topology_nodes}
 
     def record(self, pod: Pod, where: NodeBin | OracleClaim) -> None:
-        """Take note that `pod` is now in a bin."""
         sold = tuple(kind.name for kind in where.sold) if isinstance(where, OracleClaim) else ()
         self.placed.append(OraclePlacement(pod, where, where.requirements, sold))
 
@@ -201,15 +198,12 @@ class OracleTopology:
             OracleTopologyType.POD_ANTI_AFFINITY,
             OracleTopologyType.KEPT_OFF,
         }:  # wherever it could still have gone
-            return self._then(each, rule.key)
+            if rule.key == HOSTNAME or not isinstance(each.bin, OracleClaim):
+                return each.bin.domains(rule.key)
+            types = [kind for kind in each.bin.pool.types if kind.name in each.sold]
+            return possible_values(each.bin.pool, types, each.labels, rule.key)
         now = each.bin.domains(rule.key)
         return now if len(now) == 1 else frozenset()
-
-    def _then(self, each: OraclePlacement, key: str) -> frozenset[str]:
-        if key == HOSTNAME or not isinstance(each.bin, OracleClaim):
-            return each.bin.domains(key)
-        types = [kind for kind in each.bin.pool.types if kind.name in each.sold]
-        return possible_values(each.bin.pool, types, each.labels, key)
 
     # What that permits.
 

@@ -72,7 +72,6 @@ def conditions(draw: st.DrawFn, keys: Sequence[str] = tuple(VALUES)) -> NodeSele
 
 @st.composite
 def bounds(draw: st.DrawFn) -> NodeSelectorRequirement:
-    """Return a condition on the number of cores."""
     return need(
         CORES, draw(st.sampled_from(("Gt", "Gte", "Lt", "Lte"))), draw(st.sampled_from(("2", "4", "8")))
     )

@@ -22,7 +22,7 @@ ZONE_OR_HOST: Final = (labels.ZONE, labels.HOSTNAME)
 
 
 class Mix(msgspec.Struct, frozen=True, kw_only=True):
-    """What may occur in a problem."""
+    """Features that may occur in a problem."""
 
     pods: int = 6
     """At most so many pods per template."""

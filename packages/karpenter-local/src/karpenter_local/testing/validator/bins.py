@@ -51,7 +51,6 @@ class ExistingBin(msgspec.Struct, frozen=True):
         return [Requirements.from_labels(self.node.labels)]
 
     def domains(self, key: str) -> frozenset[str]:
-        """Return the value of a label, if it has it."""
         value = self.node.name if key == HOSTNAME else self.node.labels.get(key)
         return frozenset() if value is None else frozenset({value})
 
@@ -83,17 +82,16 @@ class NewBin(msgspec.Struct, frozen=True):
         return [kind for kind in self.pool.types if kind.name in self.new.instance_types]
 
     def domains(self, key: str) -> frozenset[str]:
-        """Return the values that a label could have."""
         if key == HOSTNAME:
             return frozenset({f"new node {self.new.name}"})
-        return frozenset(value for labels in self.possibilities for value in _finite(labels, key))
+        return frozenset(
+            value
+            for labels in self.possibilities
+            for value in (frozenset() if labels[key].complement else labels[key].values)
+        )
 
 
 Bin = ExistingBin | NewBin
-
-
-def _finite(labels: Requirements, key: str) -> frozenset[str]:
-    return frozenset() if labels[key].complement else labels[key].values
 
 
 def bins_of(problem: Problem, plan: Plan) -> list[Bin]:

@@ -66,7 +66,6 @@ class PodSelection(msgspec.Struct, frozen=True):
     selector: Selector
 
     def selects(self, pod: Pod) -> bool:
-        """Say whether `pod` is one of them."""
         if self.namespaces is not None and pod.metadata.namespace not in self.namespaces:
             return False
         return self.selector.matches(pod.metadata.labels)
@@ -112,7 +111,6 @@ def near(problem: Problem, pod: Pod) -> list[PodSelection]:
 
 
 def apart(problem: Problem, pod: Pod) -> list[PodSelection]:
-    """Return the pods that a pod must be far from."""
     affinity = pod.spec.affinity.pod_anti_affinity if pod.spec.affinity else None
     terms = affinity.required_during_scheduling_ignored_during_execution if affinity else ()
     return [_about(problem, pod, term) for term in terms]

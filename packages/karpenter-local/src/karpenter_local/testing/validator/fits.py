@@ -24,7 +24,6 @@ _AVOIDANCE: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
 
 
 def each_pod(problem: Problem, where: Bin) -> Iterator[str]:
-    """Yield what is wrong with single pods in a bin."""
     known = problem.rules.well_known if isinstance(where, NewBin) else frozenset()
     for pod in where.pods:
         unwelcome = first_untolerated(tolerations(problem, pod), where.taints)
@@ -58,7 +57,6 @@ def satisfied(labels: Requirements, wanted: Requirements, known: AbstractSet[str
 
 
 def ports_of(problem: Problem, where: Bin) -> Iterator[str]:
-    """Yield which host ports are taken twice in a bin."""
     taken: list[tuple[str, HostPort]] = []
     if isinstance(where, ExistingBin):
         taken += [(where.name, port) for port in where.node.ports]

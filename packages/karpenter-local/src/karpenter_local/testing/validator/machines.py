@@ -144,7 +144,6 @@ def reservations_of(problem: Problem, bins: Sequence[NewBin]) -> Iterator[str]:
 
 
 def cost_of(plan: Plan) -> Iterator[str]:
-    """Yield what is wrong with the price of a plan."""
     total = sum(new.purchase.price for new in plan.new_nodes)
     if not isclose(plan.cost.hourly, total, rel_tol=_CENTS, abs_tol=_CENTS):
         yield f"the plan says {plan.cost.hourly} per hour, its machines cost {total}"

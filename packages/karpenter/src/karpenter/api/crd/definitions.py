@@ -33,7 +33,6 @@ _CODE = re.compile(r"``([^`]*)``")
 
 
 def describe_struct(struct: type[msgspec.Struct]) -> str:
-    """Return what a struct's docstring says."""
     return _plain(inspect.cleandoc(struct.__doc__ or ""))
 
 
@@ -167,7 +166,7 @@ class PrinterColumn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CustomResourceDefinition(msgspec.Struct, frozen=True, kw_only=True):
-    """What a definition says about a kind besides its schema."""
+    """Facts of a kind's definition besides its schema."""
 
     kind: Kind
     columns: tuple[PrinterColumn, ...]
@@ -183,7 +182,6 @@ class CustomResourceDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def file_name(self) -> str:
-        """The file that the chart keeps the definition in."""
         return f"{self.kind.group}_{self.kind.plural}.yaml"
 
 

@@ -33,7 +33,6 @@ _METADATA: Final = {
 
 
 def kind_schema(definition: CustomResourceDefinition) -> dict[str, Any]:
-    """Return the schema of an object of a kind."""
     (version,) = render(definition)["spec"]["versions"]
     found = _plain(version["schema"]["openAPIV3Schema"])
     known = _identity(definition)

@@ -37,7 +37,7 @@ def render_page(definition: CustomResourceDefinition) -> str:
         "",
         _HEAD,
         "",
-        *_sentences(schema["description"]),
+        *schema["description"].replace(". ", ".\n").splitlines(),
         "",
         f"- apiVersion: `{kind.api_version}`",
         f"- scope: {'one namespace' if kind.namespaced else 'the whole cluster'}",
@@ -148,11 +148,6 @@ def _rules(fields: Iterable[FieldRow]) -> Iterator[str]:
             yield f"- `{field.path}`: {rule['message']}."
     if not found:
         yield "This kind has no rules beyond those above."
-
-
-def _sentences(text: str) -> list[str]:
-    """Return a text with a sentence per line, as our pages have it."""
-    return text.replace(". ", ".\n").splitlines()
 
 
 def _inline(value: Any) -> str:

@@ -50,7 +50,7 @@ def engine() -> Any:
 
 # RE2 classes are ASCII: https://github.com/google/re2/wiki/Syntax
 _CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": "\\t\\n\\f\\r "}
-_LONGEST_KEPT = 512
+_MAX_CACHED_LENGTH = 512
 
 
 def matches(pattern: str, text: str) -> bool:
@@ -60,7 +60,7 @@ def matches(pattern: str, text: str) -> bool:
     Raises:
         InvalidObject: if the pattern is none.
     """
-    if len(text) > _LONGEST_KEPT:
+    if len(text) > _MAX_CACHED_LENGTH:
         return _search(pattern, text)
     return _search_kept(pattern, text)
 
@@ -171,12 +171,10 @@ def join(parts: list[str], separator: str = "") -> str:
 
 
 def lower_ascii(text: str) -> str:
-    """Return the text with A to Z in lower case."""
     return "".join(c.lower() if c.isascii() else c for c in text)
 
 
 def upper_ascii(text: str) -> str:
-    """Return the text with a to z in upper case."""
     return "".join(c.upper() if c.isascii() else c for c in text)
 
 
@@ -255,7 +253,6 @@ def quantity(text: Any) -> dict[str, str]:
 
 
 def is_quantity(text: Any) -> bool:
-    """Say whether the text is a Kubernetes quantity."""
     try:
         parse_quantity(text)
     except QuantityError:
@@ -280,14 +277,12 @@ def is_integer(value: Any) -> bool:
 
 
 def as_integer(value: Any) -> int:
-    """Return a whole quantity as a number."""
     if not is_integer(value):
         raise ValueError("cannot convert value to integer")
     return _nanos(value) // NANOS
 
 
 def as_approximate_float(value: Any) -> float:
-    """Return the quantity as nearly as a float can."""
     try:
         return _nanos(value) / NANOS
     except OverflowError:
@@ -309,12 +304,10 @@ def compare_to(a: Any, b: Any) -> int:
 
 
 def is_less_than(a: Any, b: Any) -> bool:
-    """Say whether quantity `a` is less than `b`."""
     return _nanos(a) < _nanos(b)
 
 
 def is_greater_than(a: Any, b: Any) -> bool:
-    """Say whether quantity `a` is greater than `b`."""
     return _nanos(a) > _nanos(b)
 
 

@@ -99,15 +99,12 @@ def too_many(field: str, count: int, limit: int) -> FieldProblem:
 
 
 def child(path: str, name: str) -> str:
-    """Return the path of a named field."""
     return f"{path}.{name}" if path else name
 
 
 def key(path: str, name: str) -> str:
-    """Return the path of a map's entry."""
     return f"{path}[{name}]"
 
 
 def index(path: str, position: int) -> str:
-    """Return the path of a list's item."""
     return f"{path}[{position}]"

@@ -94,18 +94,14 @@ def _view_scalar(schema: Schema, value: Any) -> Any:
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float):
-        return _view_number(schema, value)
+        if schema.type == "number":
+            return to_double(value)
+        return held(int(value)) if schema.type == "integer" and is_whole(value) else held(value)
     if schema.type == "string" and isinstance(value, str):
         read = _READERS.get(schema.format)
         text = value.encode(errors="replace").decode()
         return text if read is None else _read_or_keep(read, text)
     return value
-
-
-def _view_number(schema: Schema, value: float) -> float:
-    if schema.type == "number":
-        return to_double(value)
-    return held(int(value)) if schema.type == "integer" and is_whole(value) else held(value)
 
 
 def _read_or_keep(read: Callable[[str], Any], text: str) -> Any:
@@ -157,7 +153,6 @@ _HAS_RULES = "has_rules"
 def check_rules(
     schema: Schema, value: Any, path: str = "", *, old: object = ABSENT, root: bool = False
 ) -> Iterator[FieldProblem]:
-    """Find the rules that `value` breaks, beside `schema` and below it."""
     if value is None or not has_rules(schema) or (unchanged(old, value) and not judges_changes(schema)):
         return
     if schema.rules:
@@ -235,7 +230,6 @@ class _Subject(msgspec.Struct, frozen=True, kw_only=True):
     variables: dict[str, Any]
 
     def has_past(self) -> bool:
-        """Say whether there is an old value to compare with."""
         return self.old is not ABSENT and self.old is not None
 
 

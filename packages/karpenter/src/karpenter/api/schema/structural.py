@@ -129,7 +129,6 @@ ABSENT = object()
 
 
 def old_member(old: object, name: str) -> object:
-    """Return the old value of a field or map entry."""
     return old.get(name, ABSENT) if isinstance(old, dict) else ABSENT
 
 
@@ -223,12 +222,8 @@ def _prune(schema: Schema | None, value: Any, path: str, unknown: list[str], *, 
             kept[name] = member
         elif known is not None:
             kept[name] = _prune(known, member, place, unknown, is_object=known.embedded)
-        elif _keeps_unknown(schema):
+        elif schema is not None and (schema.preserve_unknown or schema.additional_properties is True):
             kept[name] = member
         else:
             unknown.append(place)
     return kept
-
-
-def _keeps_unknown(schema: Schema | None) -> bool:
-    return schema is not None and (schema.preserve_unknown or schema.additional_properties is True)

@@ -87,7 +87,6 @@ _TYPE_NAMES: Mapping[type, str] = MappingProxyType(
 
 
 def type_name(value: object) -> str:
-    """Return what JSON calls the type of a value."""
     return _TYPE_NAMES.get(type(value), type(value).__name__)
 
 
@@ -131,7 +130,9 @@ def _check_text(schema: Schema, value: str, path: str) -> Iterator[FieldProblem]
 def _check_number(schema: Schema, value: float, path: str) -> Iterator[FieldProblem]:
     low, high = schema.minimum, schema.maximum
     value = held(value)
-    if schema.type == "integer" and not _is_in_range(value, schema.format):
+    if schema.type == "integer" and not (
+        is_whole(value) and (schema.format != "int32" or -(2**31) <= value < 2**31)
+    ):
         form = f" with format {schema.format}" if schema.format else " (default format)"
         yield invalid("", "", f"Checked value must be of type integer{form} in {path}")
     if schema.multiple_of and value % schema.multiple_of != 0:
@@ -142,10 +143,6 @@ def _check_number(schema: Schema, value: float, path: str) -> Iterator[FieldProb
     if low is not None and (value <= low if schema.exclusive_minimum else value < low):
         orequal = "" if schema.exclusive_minimum else " or equal to"
         yield invalid(path, value, f"{path} in body should be greater than{orequal} {low}")
-
-
-def _is_in_range(value: float, form: str) -> bool:
-    return is_whole(value) and (form != "int32" or -(2**31) <= value < 2**31)
 
 
 def _check_list(schema: Schema, value: list[Any], path: str, old: object) -> Iterator[FieldProblem]:

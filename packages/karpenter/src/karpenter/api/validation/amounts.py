@@ -37,7 +37,6 @@ def bad_quantities(amounts: Mapping[str, object], place: str) -> Iterator[tuple[
 
 
 def requests_beyond_limits(resources: Mapping[str, Any], place: str) -> Iterator[tuple[str, str]]:
-    """Yield the requests of a container that are more than its limits."""
     requests, limits = resources.get("requests"), resources.get("limits")
     if not isinstance(requests, dict) or not isinstance(limits, dict):
         return

@@ -90,7 +90,7 @@ _OURS_ALONE = _OUR_GROUPS - {_BUFFERS}
 _CORRECTED = _OUR_GROUPS | {"", "apps", "batch", "policy"}
 """Groups in which a kind that is spelled almost as a known one is a mistake."""
 
-_ALMOST = 0.85
+_LIKENESS = 0.85
 
 
 def _nearest_kind(group: str, kind: str) -> tuple[str, str] | None:
@@ -98,11 +98,11 @@ def _nearest_kind(group: str, kind: str) -> tuple[str, str] | None:
     known = [(version.rpartition("/")[0], version, name) for version, name in (*_SUCCESSORS, *KINDS)]
     if group not in _CORRECTED:
         ours = {of: (version, name) for of, version, name in known if name == kind and of in _OUR_GROUPS}
-        close = difflib.get_close_matches(group, ours, n=1, cutoff=_ALMOST)
+        close = difflib.get_close_matches(group, ours, n=1, cutoff=_LIKENESS)
         return ours[close[0]] if close else None
     by_name = {each.plural: (each.api_version, each.name) for each in ALL_KINDS if each.group == group}
     by_name |= {name.lower(): (version, name) for of, version, name in known if of == group}
-    cutoff = 0.6 if group in _OURS_ALONE else _ALMOST
+    cutoff = 0.6 if group in _OURS_ALONE else _LIKENESS
     close = difflib.get_close_matches(kind.lower(), by_name, n=1, cutoff=cutoff)
     return by_name[close[0]] if close else None
 

@@ -24,7 +24,7 @@ _DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*")
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 _LONGEST_NAME = 63
-_CLOSE = 0.85
+_LIKENESS = 0.85
 """How alike a label must be to one that is meant."""
 
 _LONGEST_SUBDOMAIN = 253
@@ -48,7 +48,6 @@ def is_subdomain(text: str) -> bool:
 
 
 def is_qualified_name(text: str) -> bool:
-    """Say whether `text` may be a label key."""
     domain, slash, name = text.rpartition("/")
     if slash and not is_subdomain(domain):
         return False
@@ -56,7 +55,6 @@ def is_qualified_name(text: str) -> bool:
 
 
 def is_label_value(text: str) -> bool:
-    """Say whether `text` may be a label value."""
     return text == "" or (len(text) <= _LONGEST_NAME and _NAME.fullmatch(text) is not None)
 
 
@@ -64,11 +62,11 @@ BOUNDS = frozenset({"Gt", "Lt", "Gte", "Lte"})
 """Operators that compare with one number."""
 
 # Karpenter parses the operand of Gt, Lt, Gte and Lte as a signed 64-bit integer.
-_LARGEST = 2**63 - 1
+_MAX_INT64 = 2**63 - 1
 
 
 class LabelRequirement(Protocol):
-    """What the requirements of pools, overlays and pods have in common."""
+    """Common part of the requirements of pools, overlays and pods."""
 
     @property
     def key(self) -> str: ...
@@ -100,7 +98,6 @@ def check_requirements(
 def check_requirement(
     requirement: LabelRequirement, path: str, *, rules: LabelRules
 ) -> Iterator[FieldProblem]:
-    """Find what is wrong with one requirement."""
     key = rules.normalize(requirement.key)
     if requirement.operator not in OPERATORS:
         yield not_supported(field.child(path, "operator"), requirement.operator, OPERATORS)
@@ -122,7 +119,7 @@ def restriction(key: str, rules: LabelRules) -> str:
         return f"label {key} is set by Kubernetes and may not be asked for"
     domains = ", ".join(sorted(rules.restricted_domains))
     problem = f"label {key} is in a restricted domain ({domains})"
-    close = difflib.get_close_matches(key, sorted(rules.well_known), n=1, cutoff=_CLOSE)
+    close = difflib.get_close_matches(key, sorted(rules.well_known), n=1, cutoff=_LIKENESS)
     meant = f'; did you mean "{close[0]}"?' if close else ""
     return f"{problem}; only well-known labels of these may be used{meant}"
 
@@ -145,7 +142,9 @@ def _check_count(requirement: LabelRequirement, path: str) -> Iterator[FieldProb
 
 
 def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= len(str(_LARGEST)) and int(text) <= _LARGEST
+    return (
+        text.isascii() and text.isdecimal() and len(text) <= len(str(_MAX_INT64)) and int(text) <= _MAX_INT64
+    )
 
 
 def _check_known_values(

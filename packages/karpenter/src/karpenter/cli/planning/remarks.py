@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, ON_DEMAND_FLOOR, OS, SPOT
 from karpenter.api.price_annotations import annotated_floor
 from karpenter.cli.planning.data import counted, money
-from karpenter.cloud.catalogs.ec2.instancetypes import SPOT_SHARE, SPREAD, spot_price
+from karpenter.cloud.catalogs.ec2.instancetypes import SPOT_SHARE, SPOT_SPREAD, spot_price
 from karpenter.core.model.pricing import family_of
 from karpenter.core.model.resources import CPU
 from karpenter.why.classes import missing_class
@@ -65,7 +65,7 @@ def remarks(decision: PlanDecision, view: ClusterView, catalog: Catalog) -> Iter
     if _is_modelled(bought, catalog):
         yield (
             f"Spot prices are modelled: {min(SPOT_SHARE.values()):.0%} to {max(SPOT_SHARE.values()):.0%} of "
-            f"the on-demand price by instance category, give or take {SPREAD:.0%} by type and zone; "
+            f"the on-demand price by instance category, give or take {SPOT_SPREAD:.0%} by type and zone; "
             "karpenter catalog refresh reads those of this moment."
         )
     yield from _spot_in_one_place(plan)

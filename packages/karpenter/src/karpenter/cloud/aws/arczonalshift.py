@@ -36,7 +36,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 # A zonal shift moves traffic away from a zone within minutes, so it must be seen about as soon:
 # https://docs.aws.amazon.com/r53recovery/latest/dg/arc-zonal-shift.html
-PERIOD: Final = 30.0
+POLL_SECONDS: Final = 30.0
 # A shift of a resource may be applied or not: of a practice run and a real shift, one takes precedence.
 # https://docs.aws.amazon.com/arc-zonal-shift/latest/api/API_ZonalShiftInResource.html
 _APPLIED: Final = "APPLIED"
@@ -52,7 +52,6 @@ class ZonalShiftProvider:
         self._until: dict[str, datetime] = {}
 
     def active(self) -> frozenset[str]:
-        """Return the ids of the zones with an active zonal shift."""
         now = self._clock.now()
         # A zonal shift always has an expiry, so it also ends for an operator that cannot ask:
         # https://docs.aws.amazon.com/r53recovery/latest/dg/arc-zonal-shift.html
@@ -95,7 +94,7 @@ class ZonalShiftController:
         if active != self._announced:
             log.info("zones.shifted", zones=sorted(active))
         self._announced = active
-        return Step(effects=tuple(effects), again=PERIOD)
+        return Step(effects=tuple(effects), again=POLL_SECONDS)
 
     async def _events(
         self, zones: Iterable[str], kind: Literal["Normal", "Warning"], reason: str, what: str

@@ -17,7 +17,7 @@ from karpenter.base.batcher import Batcher, BatchWindow
 from karpenter.cloud.aws.metrics import BATCH_SIZE, BATCH_TIME, ProviderMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Hashable, Sequence
 
 
 Q = TypeVar("Q")
@@ -64,19 +64,14 @@ class RequestBatcher(Generic[Q, A]):
         while self._waiting:
             opened = loop.time()
             batch = [self._waiting.pop(number) for number in await self._batcher.wait()]
-            for group in self._grouped(batch):
+            groups: dict[Hashable, list[tuple[Q, asyncio.Future[A]]]] = {}
+            for request, result in batch:
+                if not result.done():  # the caller was cancelled meanwhile
+                    groups.setdefault(self._group_by(request), []).append((request, result))
+            for group in list(groups.values()):
                 self._measure(loop.time() - opened, len(group))
                 self._spawn(self._serve(group))
         self._collecting = False
-
-    def _grouped(
-        self, batch: Iterable[tuple[Q, asyncio.Future[A]]]
-    ) -> list[list[tuple[Q, asyncio.Future[A]]]]:
-        groups: dict[Hashable, list[tuple[Q, asyncio.Future[A]]]] = {}
-        for request, result in batch:
-            if not result.done():  # the caller was cancelled meanwhile
-                groups.setdefault(self._group_by(request), []).append((request, result))
-        return list(groups.values())
 
     async def _serve(self, group: list[tuple[Q, asyncio.Future[A]]]) -> None:
         try:

@@ -47,7 +47,6 @@ class TTLCache(Generic[K, V]):
         self._held[key] = (self._monotonic() + (self._seconds if seconds is None else seconds), value)
 
     def forget(self, key: K) -> None:
-        """Drop the value of `key`."""
         self._held.pop(key, None)
 
     def items(self) -> Iterator[tuple[K, V]]:

@@ -50,14 +50,14 @@ How long before its end a capacity block takes no new instances. EC2 terminates 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html
 """
 
-_REMEMBERED: Final = 60.0
+_REMEMBERED_SECONDS: Final = 60.0
 # EC2 is eventually consistent: AvailableInstanceCount may not show a launch yet. Launches are counted here,
 # and every lookup corrects the count:
 # https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
-_COUNTED_FOR: Final = 24 * 3600.0
+_COUNTED_SECONDS: Final = 24 * 3600.0
 # The largest page of DescribeCapacityReservations:
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeCapacityReservations.html
-_PAGE: Final = 1000
+_PAGE_SIZE: Final = 1000
 # An open reservation takes any matching instance, a targeted one only those that name it:
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html
 _CRITERIA: Final = frozenset({"open", "targeted"})
@@ -73,9 +73,9 @@ class CapacityReservationProvider:
         self._aws = aws
         self._clock = clock
         self._found: TTLCache[bytes, list[ApiResponse]] = TTLCache(
-            seconds=_REMEMBERED, monotonic=clock.monotonic
+            seconds=_REMEMBERED_SECONDS, monotonic=clock.monotonic
         )
-        self._left: TTLCache[str, int] = TTLCache(seconds=_COUNTED_FOR, monotonic=clock.monotonic)
+        self._left: TTLCache[str, int] = TTLCache(seconds=_COUNTED_SECONDS, monotonic=clock.monotonic)
         self.changes = 0
         """Grows whenever a count changes."""
 
@@ -96,15 +96,12 @@ class CapacityReservationProvider:
         return self._left.peek(reservation) or 0
 
     def launched(self, reservation: str) -> None:
-        """Note that a machine was launched into a reservation."""
         self._count(reservation, max(0, self.left(reservation) - 1))
 
     def ended(self, reservation: str) -> None:
-        """Note that a machine of a reservation is gone."""
         self._count(reservation, self.left(reservation) + 1)
 
     def used_up(self, reservation: str) -> None:
-        """Note that a reservation has nothing left."""
         self._count(reservation, 0)
 
     def _count(self, reservation: str, left: int) -> None:
@@ -147,7 +144,7 @@ class CapacityReservationProvider:
             "DescribeCapacityReservations",
             "CapacityReservations",
             Filters=filters,
-            MaxResults=_PAGE,
+            MaxResults=_PAGE_SIZE,
         )
         return found
 
@@ -184,7 +181,7 @@ def _reservation(told: ApiResponse, now: datetime) -> CapacityReservation | None
     )
 
 
-PERIOD: Final = 60.0
+POLL_SECONDS: Final = 60.0
 
 
 class CapacityTypeController:
@@ -199,11 +196,11 @@ class CapacityTypeController:
     async def look(self) -> Step:
         """Compare the labels of reserved claims and their nodes with EC2."""
         if not _reserved(self._view()):
-            return Step(again=PERIOD)
+            return Step(again=POLL_SECONDS)
         kinds = {each.provider_id: each.capacity_type for each in await self._instances.all()}
         # A node is looked at for itself: an operator may have ended after it had written the claim.
         demoted = [item for number, item in _reserved(self._view()) if kinds.get(number) == ON_DEMAND]
-        return Step(effects=tuple(map(_demoted, demoted)), again=PERIOD)
+        return Step(effects=tuple(map(_demoted, demoted)), again=POLL_SECONDS)
 
 
 class ReservationExpirationController:
@@ -234,7 +231,7 @@ class ReservationExpirationController:
             if number in ending:
                 because = f"capacity block {number} is about to end"
                 effects += delete_claim(claim, "capacity_reservation_expiring", because)
-        return Step(effects=tuple(effects), again=PERIOD)
+        return Step(effects=tuple(effects), again=POLL_SECONDS)
 
 
 def _is_reserved(item: NodeClaim | Node) -> bool:

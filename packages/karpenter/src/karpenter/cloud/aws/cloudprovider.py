@@ -166,7 +166,6 @@ class AwsProvider:
                 return found
 
     async def acknowledge(self, interruption: Interruption) -> None:
-        """Delete the message of an interruption that was acted on."""
         if self.interruption_queue is not None:
             await self.interruption_queue.acknowledge(interruption)
 
@@ -247,7 +246,9 @@ class AwsProvider:
     async def _machines(self, instances: Iterable[Instance]) -> tuple[Machine, ...]:
         """Return instances as machines, with as much as their node classes tell."""
         known: dict[str, tuple[Traits, Catalog] | None] = {}
-        unlaunched = self._unlaunched()
+        # The uids of claims without a provider id, whose instances must not be garbage collected.
+        claims = self._view().claims.values() if self._view is not None else ()
+        unlaunched = tuple(each.metadata.uid for each in claims if not each.status.provider_id)
         machines = []
         for instance in instances:
             name = instance.tags.get(NODE_CLASS_LABEL, "")
@@ -266,11 +267,6 @@ class AwsProvider:
                 )
             )
         return tuple(machines)
-
-    def _unlaunched(self) -> tuple[str, ...]:
-        """Return the uids of claims without a provider id, whose instances must not be garbage collected."""
-        claims = self._view().claims.values() if self._view is not None else ()
-        return tuple(each.metadata.uid for each in claims if not each.status.provider_id)
 
     async def _known(self, node_class: str) -> tuple[Traits, Catalog] | None:
         found = await self.services.node_classes.get(node_class) if node_class else None

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-OLDEST: Final = 26
-NEWEST: Final = 36
+OLDEST_MINOR: Final = 26
+NEWEST_MINOR: Final = 36
 """Minor versions of Kubernetes 1 that this provider is known to work with: https://karpenter.sh/docs/upgrading/compatibility/"""
 
-_VERSION_KEPT_FOR: Final = 5 * 60.0
+_VERSION_KEPT_SECONDS: Final = 5 * 60.0
 _FOREVER: Final = float("inf")
 # The Service of CoreDNS is still called kube-dns, so that configurations made for its predecessor work:
 # https://kubernetes.io/docs/tasks/administer-cluster/dns-custom-nameservers/
@@ -38,7 +38,7 @@ _SYSTEM: Final = "kube-system"
 
 
 class Joining(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node needs to join."""
+    """Facts of the cluster that a node needs to join."""
 
     name: str
     endpoint: str
@@ -66,8 +66,10 @@ class EksCluster:
         self._ask_version = version
         self._settings = settings
         self._objects = objects
-        self._described: TTLCache[str, ApiResponse] = TTLCache(seconds=_VERSION_KEPT_FOR, monotonic=monotonic)
-        self._asked: TTLCache[str, str] = TTLCache(seconds=_VERSION_KEPT_FOR, monotonic=monotonic)
+        self._described: TTLCache[str, ApiResponse] = TTLCache(
+            seconds=_VERSION_KEPT_SECONDS, monotonic=monotonic
+        )
+        self._asked: TTLCache[str, str] = TTLCache(seconds=_VERSION_KEPT_SECONDS, monotonic=monotonic)
         self._once: TTLCache[str, Any] = TTLCache(seconds=_FOREVER, monotonic=monotonic)
         self._last_version = ""
 
@@ -121,8 +123,13 @@ class EksCluster:
         if version != self._last_version:
             self._last_version = version
             minor = int(version.partition(".")[2])
-            if not OLDEST <= minor <= NEWEST:
-                log.error("kubernetes.untested", version=version, oldest=f"1.{OLDEST}", newest=f"1.{NEWEST}")
+            if not OLDEST_MINOR <= minor <= NEWEST_MINOR:
+                log.error(
+                    "kubernetes.untested",
+                    version=version,
+                    oldest=f"1.{OLDEST_MINOR}",
+                    newest=f"1.{NEWEST_MINOR}",
+                )
         return version
 
     async def _find_joining(self) -> Joining:

@@ -89,7 +89,7 @@ _CREDENTIALS: Final = {
 }
 _NO_PERMISSION: Final = "its role lacks the permission"
 _SERVER_FAULT: Final = 500
-_LONGEST: Final = 300
+_MAX_LINE_LENGTH: Final = 300
 
 
 class AwsApiError(CloudUnreachable):
@@ -193,4 +193,4 @@ def _one_line(text: object) -> str:
     # EC2 appends a long encoded message, which only sts:DecodeAuthorizationMessage can read:
     # https://docs.aws.amazon.com/STS/latest/APIReference/API_DecodeAuthorizationMessage.html
     line = line.partition(" Encoded authorization failure message:")[0].rstrip(".")
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+    return line if len(line) <= _MAX_LINE_LENGTH else f"{line[:_MAX_LINE_LENGTH]}..."

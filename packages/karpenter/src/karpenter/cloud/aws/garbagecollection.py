@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger(__name__)
 
 # IAM has low rate limits, and an unused profile costs nothing.
-PROFILES_EVERY: Final = 30 * 60.0
+PROFILES_SECONDS: Final = 30 * 60.0
 # Templates count towards a quota, so they are deleted sooner than profiles.
-TEMPLATES_EVERY: Final = 60.0
+TEMPLATES_SECONDS: Final = 60.0
 
 
 class InstanceProfileGarbageCollection:
@@ -60,7 +60,7 @@ class InstanceProfileGarbageCollection:
                 continue
             await self._profiles.delete(name)
             log.info("instance_profile.collected", profile=name)
-        return Step(again=PROFILES_EVERY)
+        return Step(again=PROFILES_SECONDS)
 
 
 class LaunchTemplateGarbageCollection:
@@ -78,4 +78,4 @@ class LaunchTemplateGarbageCollection:
             await self._templates.load_existing()
             self._loaded = True
         await self._templates.delete_unused()
-        return Step(again=TEMPLATES_EVERY)
+        return Step(again=TEMPLATES_SECONDS)

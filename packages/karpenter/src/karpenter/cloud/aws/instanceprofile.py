@@ -31,12 +31,12 @@ log = structlog.stdlib.get_logger(__name__)
 
 # IAM has one endpoint for all regions of a partition, low rate limits, and changes that take a while to be
 # seen everywhere: https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_general.html
-_KNOWN_FOR: Final = 15 * 60.0
+_KNOWN_SECONDS: Final = 15 * 60.0
 # A role that was just created may not be seen by IAM yet, so it is asked for again soon:
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_general.html
-_ROLE_MISSING_FOR: Final = 60.0
-_JUST_CREATED_FOR: Final = 60.0
-_PROTECTED_FOR: Final = 3600.0
+_ROLE_MISSING_SECONDS: Final = 60.0
+_JUST_CREATED_SECONDS: Final = 60.0
+_PROTECTED_SECONDS: Final = 3600.0
 """Seconds for which a new profile is not garbage collected: nodes that use it may not be registered yet."""
 
 _EXISTS: Final = "EntityAlreadyExists"
@@ -59,12 +59,14 @@ class InstanceProfileProvider:
         self._aws = aws
         self._cluster = cluster
         self._chance = chance
-        self._known: TTLCache[str, ApiResponse] = TTLCache(seconds=_KNOWN_FOR, monotonic=monotonic)
-        self._roles_missing: TTLCache[str, bool] = TTLCache(seconds=_ROLE_MISSING_FOR, monotonic=monotonic)
-        self._just_created: TTLCache[tuple[str, str], str] = TTLCache(
-            seconds=_JUST_CREATED_FOR, monotonic=monotonic
+        self._known: TTLCache[str, ApiResponse] = TTLCache(seconds=_KNOWN_SECONDS, monotonic=monotonic)
+        self._roles_missing: TTLCache[str, bool] = TTLCache(
+            seconds=_ROLE_MISSING_SECONDS, monotonic=monotonic
         )
-        self._protected: TTLCache[str, bool] = TTLCache(seconds=_PROTECTED_FOR, monotonic=monotonic)
+        self._just_created: TTLCache[tuple[str, str], str] = TTLCache(
+            seconds=_JUST_CREATED_SECONDS, monotonic=monotonic
+        )
+        self._protected: TTLCache[str, bool] = TTLCache(seconds=_PROTECTED_SECONDS, monotonic=monotonic)
 
     async def ensure(self, node_class: EC2NodeClass) -> str:
         """
@@ -87,11 +89,16 @@ class InstanceProfileProvider:
             return created
         if current and await self._role_of(current) == role:
             return current
-        name = self._new_name(node_class.name)
+        # A random part, since a node class gets another profile whenever its role changes.
+        chance = f"{self._chance.getrandbits(128):032x}"
+        name = f"{self._cluster}_{hash_text(self._aws.region + node_class.name + chance)}"
         try:
             await self._create(name, role, node_class)
         except CloudError:
-            await self._try_to_delete(name)
+            try:
+                await self.delete(name)
+            except CloudError as error:
+                log.warning("instance_profile.left_behind", profile=name, error=str(error))
             raise
         self._just_created.put((role, uid), name)
         for each in filter(None, (name, current)):
@@ -156,11 +163,6 @@ class InstanceProfileProvider:
             REGION: self._aws.region,
         }
 
-    def _new_name(self, node_class: str) -> str:
-        # A random part, since a node class gets another profile whenever its role changes.
-        chance = f"{self._chance.getrandbits(128):032x}"
-        return f"{self._cluster}_{hash_text(self._aws.region + node_class + chance)}"
-
     async def _create(self, name: str, role: str, node_class: EC2NodeClass) -> None:
         if self._roles_missing.peek(role):
             raise RoleMissing(node_class.spec.role)
@@ -195,12 +197,6 @@ class InstanceProfileProvider:
             return None
         roles = profile["InstanceProfile"].get("Roles", ())
         return str(roles[0]["RoleName"]) if roles else None
-
-    async def _try_to_delete(self, name: str) -> None:
-        try:
-            await self.delete(name)
-        except CloudError as error:
-            log.warning("instance_profile.left_behind", profile=name, error=str(error))
 
     async def _call(self, operation: str, name: str, **more: object) -> ApiResponse:
         try:

@@ -107,5 +107,4 @@ def tags_of(node_class: EC2NodeClass, *, cluster: str, pool: str) -> dict[str, s
 
 
 def specification(resource: str, tags: Mapping[str, str]) -> dict[str, Any]:
-    """Return tags as a TagSpecification of EC2."""
     return {"ResourceType": resource, "Tags": [{"Key": key, "Value": tags[key]} for key in sorted(tags)]}

@@ -46,11 +46,11 @@ log = structlog.stdlib.get_logger(__name__)
 
 # A region has a quota of launch templates (5,000), and a new one is made for each AMI and user data:
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-launch-templates.html
-KEPT_FOR: Final = 60.0
+KEPT_SECONDS: Final = 60.0
 """Seconds after its last use for which a template is kept."""
 
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeLaunchTemplates.html
-_PAGE: Final = 200
+_PAGE_SIZE: Final = 200
 # Two replicas may create the same template at once; names are hashes of the contents, so both mean it:
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 _EXISTS: Final = "InvalidLaunchTemplateName.AlreadyExistsException"
@@ -80,7 +80,7 @@ class LaunchTemplateProvider:
         cluster: str,
         metrics: ProviderMetrics,
         monotonic: Callable[[], float],
-        kept: float = KEPT_FOR,
+        kept: float = KEPT_SECONDS,
     ) -> None:
         self._aws = aws
         self._metrics = metrics
@@ -102,10 +102,9 @@ class LaunchTemplateProvider:
             for template in templates:
                 if template.name not in self._until and not await self._exists(template.name):
                     await self._create(template)
-                self._use(template.name)
+                self._until[template.name] = self._monotonic() + self._kept
 
     def forget(self, names: Iterable[str]) -> None:
-        """Forget templates that turned out not to exist."""
         for name in names:
             self._until.pop(name, None)
 
@@ -115,7 +114,6 @@ class LaunchTemplateProvider:
             self._until.setdefault(each, self._monotonic() + self._kept)
 
     async def delete_unused(self) -> None:
-        """Delete templates that have not been used for a while."""
         async with self._changing:
             now = self._monotonic()
             for name in [name for name, until in self._until.items() if until <= now]:
@@ -132,9 +130,6 @@ class LaunchTemplateProvider:
             for name in await self._find(*filters):
                 await self._delete(name)
                 self._until.pop(name, None)
-
-    def _use(self, name: str) -> None:
-        self._until[name] = self._monotonic() + self._kept
 
     async def _exists(self, name: str) -> bool:
         try:
@@ -169,7 +164,7 @@ class LaunchTemplateProvider:
 
     async def _find(self, *filters: dict[str, object]) -> list[str]:
         found = await self._aws.list_all(
-            "ec2", "DescribeLaunchTemplates", "LaunchTemplates", Filters=list(filters), MaxResults=_PAGE
+            "ec2", "DescribeLaunchTemplates", "LaunchTemplates", Filters=list(filters), MaxResults=_PAGE_SIZE
         )
         return [each["LaunchTemplateName"] for each in found]
 
@@ -185,7 +180,7 @@ class ReservationTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """What a launch template says."""
+    """Content of a launch template."""
 
     cluster: str
     node_class: str
@@ -297,19 +292,18 @@ def _disk(mapping: BlockDeviceMapping) -> dict[str, Any]:
     disk: dict[str, Any] = {"DeviceName": mapping.device_name or ""}
     if mapping.ebs is not None:
         ebs = mapping.ebs
-        disk["Ebs"] = _present(
-            {
-                "DeleteOnTermination": ebs.delete_on_termination,
-                "Encrypted": ebs.encrypted,
-                "Iops": ebs.iops or None,
-                "KmsKeyId": ebs.kms_key_id or None,
-                "SnapshotId": ebs.snapshot_id or None,
-                "Throughput": ebs.throughput or None,
-                "VolumeInitializationRate": ebs.volume_initialization_rate,
-                "VolumeSize": gibibytes(ebs.volume_size) or None,
-                "VolumeType": ebs.volume_type or None,
-            }
-        )
+        values = {
+            "DeleteOnTermination": ebs.delete_on_termination,
+            "Encrypted": ebs.encrypted,
+            "Iops": ebs.iops or None,
+            "KmsKeyId": ebs.kms_key_id or None,
+            "SnapshotId": ebs.snapshot_id or None,
+            "Throughput": ebs.throughput or None,
+            "VolumeInitializationRate": ebs.volume_initialization_rate,
+            "VolumeSize": gibibytes(ebs.volume_size) or None,
+            "VolumeType": ebs.volume_type or None,
+        }
+        disk["Ebs"] = {key: value for key, value in values.items() if value is not None}
     return disk
 
 
@@ -320,7 +314,3 @@ def gibibytes(size: str) -> int:
     It is 0 for no size, and for a suffix without a number.
     """
     return -(-parse_quantity(size).value // _GIB) if size[:1].isdigit() else 0
-
-
-def _present(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value is not None}

@@ -168,7 +168,6 @@ class ProviderMetrics:
         self._metrics: Metrics | None = None
 
     def use(self, metrics: Metrics) -> None:
-        """Record into these metrics from now on."""
         self._metrics = metrics
 
     def note_call(self, called: ApiCall) -> None:

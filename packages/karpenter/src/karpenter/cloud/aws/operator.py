@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-LAST_CALLS_WITHIN: Final = 10.0
+LAST_CALLS_SECONDS: Final = 10.0
 
 
 @asynccontextmanager
@@ -63,9 +63,9 @@ async def connect(context: ProviderContext) -> AsyncIterator[AwsProvider]:
         # pod that is told to end has 30 s in all, and the lease must still be released within them:
         # https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination
         try:
-            await asyncio.wait_for(asyncio.to_thread(aws.close), LAST_CALLS_WITHIN)
+            await asyncio.wait_for(asyncio.to_thread(aws.close), LAST_CALLS_SECONDS)
         except TimeoutError:
-            log.warning("aws.calls_unfinished", waited=LAST_CALLS_WITHIN)
+            log.warning("aws.calls_unfinished", waited=LAST_CALLS_SECONDS)
         clients.close()
 
 

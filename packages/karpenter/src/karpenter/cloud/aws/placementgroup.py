@@ -29,9 +29,9 @@ log = structlog.stdlib.get_logger(__name__)
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html
 PARTITION: Final = "partition"
 
-_FRESH: Final = 60.0
+_FRESH_SECONDS: Final = 60.0
 # A group cannot change its strategy, so the last answer stays good while EC2 does not give one.
-_LAST_KNOWN: Final = 24 * 3600.0
+_LAST_KNOWN_SECONDS: Final = 24 * 3600.0
 
 
 class PlacementGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,10 +59,10 @@ class PlacementGroupProvider:
     def __init__(self, aws: AwsApi, *, monotonic: Callable[[], float]) -> None:
         self._aws = aws
         self._fresh: TTLCache[PlacementGroupSelector, PlacementGroup | None] = TTLCache(
-            seconds=_FRESH, monotonic=monotonic
+            seconds=_FRESH_SECONDS, monotonic=monotonic
         )
         self._known: TTLCache[PlacementGroupSelector, PlacementGroup] = TTLCache(
-            seconds=_LAST_KNOWN, monotonic=monotonic
+            seconds=_LAST_KNOWN_SECONDS, monotonic=monotonic
         )
 
     async def find(self, selector: PlacementGroupSelector | None) -> PlacementGroup | None:

@@ -52,11 +52,9 @@ class PricingProvider:
         """When AWS last told the prices of each capacity type; at first the date of those that ship."""
 
     def on_demand(self, instance_type: str) -> float | None:
-        """Return the on-demand price of a type; None when it is not known."""
         return self._on_demand.get(instance_type, self._stated.get(instance_type))
 
     def spot(self, instance_type: str, zone: str) -> float | None:
-        """Return the spot price of a type in a zone; None when it is not offered."""
         # Before spot prices are known the on-demand price stands in, the default maximum of a spot request:
         # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-spot-instances.html
         if self._spot is None:

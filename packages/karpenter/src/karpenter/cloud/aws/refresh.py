@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from karpenter.cloud.aws.instancetype.instancetype import REFRESHED_EVERY, InstanceTypeStore
+from karpenter.cloud.aws.instancetype.instancetype import REFRESH_SECONDS, InstanceTypeStore
 from karpenter.cloud.aws.metrics import PRICE_DATA_AGE, ProviderMetrics
 from karpenter.cloud.errors import CloudError
 from karpenter.core.effects import Step
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger(__name__)
 
 # The intervals of Karpenter's controllers of the same names.
-PARAMETERS_EVERY: Final = 30 * 60.0
-VERSION_EVERY: Final = 5 * 60.0
+PARAMETERS_SECONDS: Final = 30 * 60.0
+VERSION_SECONDS: Final = 5 * 60.0
 
 
 class PricingController:
@@ -46,7 +46,7 @@ class PricingController:
         if not self._started:
             self._started = True
             self._show_age()
-            return Step(again=REFRESHED_EVERY)
+            return Step(again=REFRESH_SECONDS)
         found = await asyncio.gather(
             self._prices.refresh_on_demand(self._clock.now()),
             self._prices.refresh_spot(self._clock.now()),
@@ -56,7 +56,7 @@ class PricingController:
         for error in found:
             if isinstance(error, BaseException):
                 raise error
-        return Step(again=REFRESHED_EVERY)
+        return Step(again=REFRESH_SECONDS)
 
     def _show_age(self) -> None:
         rows = [(at.timestamp(), {"capacity_type": each}) for each, at in self._prices.read_at.items()]
@@ -75,9 +75,9 @@ class InstanceTypeController:
     async def look(self) -> Step:
         if not self._started:
             self._started = True
-            return Step(again=REFRESHED_EVERY)
+            return Step(again=REFRESH_SECONDS)
         await self._instance_types.refresh()
-        return Step(again=REFRESHED_EVERY)
+        return Step(again=REFRESH_SECONDS)
 
 
 class SSMInvalidationController:
@@ -95,7 +95,7 @@ class SSMInvalidationController:
             if await self._amis.deprecated(each.value):
                 log.info("image.superseded", parameter=each.name, image=each.value)
                 self._ssm.forget(each.name)
-        return Step(again=PARAMETERS_EVERY)
+        return Step(again=PARAMETERS_SECONDS)
 
 
 class VersionController:
@@ -109,7 +109,7 @@ class VersionController:
     async def look(self) -> Step:
         """Update once; a version that this provider is not known to work with is logged."""
         await self._cluster.version()
-        return Step(again=VERSION_EVERY)
+        return Step(again=VERSION_SECONDS)
 
 
 async def refresh_prices(prices: PricingProvider, clock: Clock) -> None:

@@ -205,7 +205,6 @@ class AwsClients(msgspec.Struct, frozen=True, kw_only=True):
     partition: str
     by_name: _LazyClients
     recorder: CallRecorder
-    """Records their calls."""
 
     def call(self, service: str, operation: str, parameters: Mapping[str, Any]) -> Any:
         """Call an operation by the name that IAM policies give it."""
@@ -357,7 +356,6 @@ class AwsApi:
     async def list_all(
         self, service: str, operation: str, field: str, /, **parameters: Any
     ) -> list[ApiResponse]:
-        """Return all items of a list that comes in pages."""
         return [
             item
             async for page in self.pages(service, operation, **parameters)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from karpenter.api.ec2nodeclass import SecurityGroupSelectorTerm
     from karpenter.cloud.aws.sdk import AwsApi
 
-_CACHED_FOR: Final = 60.0
+_CACHED_SECONDS: Final = 60.0
 # At most 1,000: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSecurityGroups.html
-_PAGE: Final = 500
+_PAGE_SIZE: Final = 500
 
 
 class SecurityGroupProvider:
@@ -25,7 +25,7 @@ class SecurityGroupProvider:
     def __init__(self, aws: AwsApi, *, monotonic: Callable[[], float]) -> None:
         self._aws = aws
         self._found: TTLCache[bytes, tuple[SecurityGroup, ...]] = TTLCache(
-            seconds=_CACHED_FOR, monotonic=monotonic
+            seconds=_CACHED_SECONDS, monotonic=monotonic
         )
 
     async def find(self, terms: tuple[SecurityGroupSelectorTerm, ...]) -> tuple[SecurityGroup, ...]:
@@ -36,7 +36,7 @@ class SecurityGroupProvider:
         found: dict[str, SecurityGroup] = {}
         for filters in _queries(terms):
             for each in await self._aws.list_all(
-                "ec2", "DescribeSecurityGroups", "SecurityGroups", Filters=filters, MaxResults=_PAGE
+                "ec2", "DescribeSecurityGroups", "SecurityGroups", Filters=filters, MaxResults=_PAGE_SIZE
             ):
                 found[each["GroupId"]] = SecurityGroup(id=each["GroupId"], name=each.get("GroupName", ""))
         return tuple(found[key] for key in sorted(found))

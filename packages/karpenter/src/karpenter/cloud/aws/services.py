@@ -29,7 +29,7 @@ from karpenter.cloud.aws.placementgroup import PlacementGroupProvider
 from karpenter.cloud.aws.pricing import PricingProvider
 from karpenter.cloud.aws.sdk import AwsApi
 from karpenter.cloud.aws.securitygroup import SecurityGroupProvider
-from karpenter.cloud.aws.sqs import LONG_POLL, SQSProvider
+from karpenter.cloud.aws.sqs import LONG_POLL_SECONDS, SQSProvider
 from karpenter.cloud.aws.subnet import SubnetProvider
 from karpenter.cloud.aws.unavailableofferings import UnavailableOfferings
 from karpenter.cloud.cloudprovider import ClusterObjects
@@ -78,7 +78,7 @@ def new_services(
     objects: ClusterObjects,
     clock: Clock,
     chance: Random,
-    long_poll: int = LONG_POLL,
+    long_poll: int = LONG_POLL_SECONDS,
     version: Callable[[], Awaitable[str]] | None = None,
     ca_bundle: str | None = None,
 ) -> Services:

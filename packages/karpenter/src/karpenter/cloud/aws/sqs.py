@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # SQS returns at most 10 messages, and waits for at most 20 seconds:
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html
 MAX_MESSAGES: Final = 10
-LONG_POLL: Final = 20
+LONG_POLL_SECONDS: Final = 20
 """Seconds that SQS waits for a message before it answers that there is none."""
 
 # A message that an operator received and did not delete, because it crashed, comes back after this:
@@ -38,7 +38,7 @@ class SQSProvider:
         *,
         clock: Clock,
         metrics: ProviderMetrics,
-        long_poll: int = LONG_POLL,
+        long_poll: int = LONG_POLL_SECONDS,
     ) -> None:
         """With a `long_poll` of zero this process waits between calls, not SQS: virtual time needs it."""
         self._aws = aws

@@ -27,7 +27,7 @@ ANY: Final = "*"
 """The value of a selector tag that stands for any value: https://karpenter.sh/docs/concepts/nodeclasses/"""
 
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSubnets.html
-_PAGE: Final = 500
+_PAGE_SIZE: Final = 500
 
 Filter: TypeAlias = "dict[str, Any]"
 
@@ -116,7 +116,7 @@ class SubnetProvider:
         found: dict[str, FoundSubnet] = {}
         for filters in _queries(terms):
             for each in await self._aws.list_all(
-                "ec2", "DescribeSubnets", "Subnets", Filters=filters, MaxResults=_PAGE
+                "ec2", "DescribeSubnets", "Subnets", Filters=filters, MaxResults=_PAGE_SIZE
             ):
                 found[each["SubnetId"]] = _subnet(each)
         now = self._monotonic()

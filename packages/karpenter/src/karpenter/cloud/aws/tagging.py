@@ -49,7 +49,7 @@ log = structlog.stdlib.get_logger(__name__)
 _BETWEEN_TAGS: Final = 1.0
 # EC2 picks the partition when it places the instance, after CreateFleet has answered:
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html
-_PARTITION_AGAIN: Final = 5.0
+_PARTITION_RETRY_SECONDS: Final = 5.0
 # Karpenter marks claims whose instances have all tags, so that they are not described again:
 # https://github.com/aws/karpenter-provider-aws/blob/v1.14.1/pkg/controllers/nodeclaim/tagging/controller.go
 _MARKS: Final = {TAGGED: "true", CLUSTER_NAME_TAGGED: "true"}
@@ -104,7 +104,6 @@ class TaggingController:
 
 
 def is_untagged(claim: NodeClaim) -> bool:
-    """Say whether the instance of a claim is to be tagged."""
     marks = claim.metadata.annotations
     done = all(marks.get(mark) == value for mark, value in _MARKS.items())
     return bool(claim.status.node_name) and claim.metadata.deletion_timestamp is None and not done
@@ -140,7 +139,6 @@ class PartitionController:
             yield event.object.name
 
     async def reconcile(self, key: str) -> Step:
-        """Label one claim with the partition of its instance."""
         claim = self._view().claims.get(key)
         if claim is None or not claim.status.provider_id or not lacks_partition(claim):
             return NOTHING
@@ -149,7 +147,7 @@ class PartitionController:
         except MachineNotFound:
             return NOTHING
         if not instance.partition:
-            return Step(again=_PARTITION_AGAIN)
+            return Step(again=_PARTITION_RETRY_SECONDS)
         changes = {"metadata": {"labels": {PLACEMENT_PARTITION: str(instance.partition)}}}
         because = "EC2 tells the partition of its machine"
         return Step(effects=(Amend(kind=claim.kind, name=key, changes=changes, because=because),))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 # As long as Karpenter caches unavailable offerings.
-TTL: Final = 180.0
+TTL_SECONDS: Final = 180.0
 """Seconds for which something that failed is skipped."""
 
 
@@ -41,7 +41,7 @@ class OfferingKey(msgspec.Struct, frozen=True, order=True):
 
 
 class UnavailableSnapshot(msgspec.Struct, frozen=True):
-    """What is unavailable at one moment."""
+    """Unavailable offerings, capacity types, subnets and zones at one moment."""
 
     offerings: frozenset[OfferingKey] = frozenset()
     capacity_types: frozenset[str] = frozenset()
@@ -69,13 +69,13 @@ NOTHING: Final = UnavailableSnapshot()
 
 
 class UnavailableOfferings:
-    """What failed lately."""
+    """Offerings, capacity types and subnets whose launches failed lately."""
 
     def __init__(
         self,
         *,
         monotonic: Callable[[], float],
-        ttl: float = TTL,
+        ttl: float = TTL_SECONDS,
         shifted: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self._monotonic = monotonic
@@ -88,7 +88,6 @@ class UnavailableOfferings:
         self._mark(offerings)
 
     def mark_capacity_type(self, capacity_type: str) -> None:
-        """Skip everything of a capacity type from now on."""
         self._mark([("capacity type", capacity_type)])
 
     def mark_subnet(self, subnet: str) -> None:

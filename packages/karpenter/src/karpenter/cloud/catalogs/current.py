@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Prices: TypeAlias = "tuple[Catalog, Mapping[str, float]]"
 """A catalogue, and the fee of EKS Auto Mode for each instance type."""
 
-_EVERY: Final = timedelta(hours=12)
-_AFTER_FAILURE: Final = timedelta(minutes=15)
+_REFRESH_INTERVAL: Final = timedelta(hours=12)
+_RETRY_INTERVAL: Final = timedelta(minutes=15)
 
 
 class LivePricesFailed(RuntimeError):  # noqa: N818  reads as what happened
@@ -117,7 +117,13 @@ class CurrentCatalog:
                 self._asking.join()
             if not self._asking.is_alive():
                 self._asking = None
-                self._take()
+                found = self._answer
+                assert found is not None
+                if isinstance(found, LivePricesFailed):
+                    self._due, self.problem = self._clock() + _RETRY_INTERVAL, f"prices are not live: {found}"
+                else:
+                    self.catalog, self.fees = found
+                    self._due, self.is_live, self.problem = self._clock() + _REFRESH_INTERVAL, True, ""
         return self.catalog is not before
 
     def _refresh(self) -> None:
@@ -125,15 +131,6 @@ class CurrentCatalog:
             self._answer = self._ask(self.region or DEFAULT_REGION)
         except LivePricesFailed as error:
             self._answer = error
-
-    def _take(self) -> None:
-        found = self._answer
-        assert found is not None
-        if isinstance(found, LivePricesFailed):
-            self._due, self.problem = self._clock() + _AFTER_FAILURE, f"prices are not live: {found}"
-        else:
-            self.catalog, self.fees = found
-            self._due, self.is_live, self.problem = self._clock() + _EVERY, True, ""
 
     def _stamped(self) -> tuple[int, int] | None:
         """Return what changes with the file; None where there is none."""

@@ -69,7 +69,7 @@ DEVICE_FIELDS: Final = frozenset({TEMPLATES, BINDINGS})
 _SLICE_FIELDS: Final = frozenset({"driver", "pool", "devices", "sharedCounters"})
 _BINDING_FIELDS: Final = frozenset({"attribute", "devices"})
 _NAME_FIELDS: Final = ("driver", "pool", "device")
-_FEWEST: Final = 2
+_MIN_DEVICES: Final = 2
 
 _TYPE_FIELDS: Final = frozenset(
     {
@@ -147,7 +147,6 @@ class FieldPath(msgspec.Struct, frozen=True, gc=False):
         return FieldPath(self.noted, self.file, subject)
 
     def at(self, key: str | int) -> FieldPath:
-        """Return the path of a field or an item below this one."""
         return FieldPath(self.noted, self.file, self.subject, self, key)
 
     @property
@@ -319,7 +318,6 @@ def _values(fields: dict[str, object], path: FieldPath) -> tuple[str, ...]:
 
 
 def read_devices(fields: dict[str, object], path: FieldPath) -> DeviceTemplates | None:
-    """Return the devices that a type states; None when it states none."""
     if TEMPLATES not in fields:
         if BINDINGS in fields:
             path.at(BINDINGS).refuse(f"must be left out without {TEMPLATES}")
@@ -377,7 +375,7 @@ def _bindings(value: object, path: FieldPath, known: set[DeviceName]) -> Iterato
                 f"must be an attribute with its domain, such as {example}, not {excerpt(attribute)}"
             )
         devices = tuple(_names(fields.get("devices"), here.at("devices"), known))
-        if len(set(devices)) < _FEWEST:
+        if len(set(devices)) < _MIN_DEVICES:
             here.at("devices").refuse("must name at least two devices, which will agree")
         yield AttributeBinding(str(attribute), devices)
 

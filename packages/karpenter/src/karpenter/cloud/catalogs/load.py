@@ -52,10 +52,10 @@ def _with_volumes(catalog: Catalog) -> Catalog:
     region = min(first[REGION].values, default="") if _EC2_LABEL in first and REGION in first else ""
     if not region:
         return catalog
-    from karpenter.cloud.catalogs.ec2.volumes import PUBLIC_IPV4, volume_prices  # noqa: PLC0415  only for EC2
+    from karpenter.cloud.catalogs.ec2.volumes import PUBLIC_IPV4_HOURLY, volume_prices  # noqa: PLC0415  only for EC2
 
     prices = volume_prices(region)
-    return msgspec.structs.replace(catalog, volume_prices=prices, public_ipv4_price=PUBLIC_IPV4)
+    return msgspec.structs.replace(catalog, volume_prices=prices, public_ipv4_price=PUBLIC_IPV4_HOURLY)
 
 
 def built_in_names() -> tuple[str, ...]:

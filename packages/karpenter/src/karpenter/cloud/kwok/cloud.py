@@ -60,7 +60,7 @@ PARTITION: Final = "kwok-partition"
 _LONGEST_NAME: Final = 253
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz"
 
-NOTICED: float = 60.0
+NOTICED_SECONDS: float = 60.0
 """Seconds until the Node of a machine is deleted that was killed."""
 
 RETRIES: Final = Backoff(first=0.5, cap=30.0, jitter=0.2)
@@ -101,7 +101,6 @@ class KwokInstance(msgspec.Struct, kw_only=True):
     machine: Machine
     cluster: str
     node: Node
-    """Its Node."""
 
     reservation: str = ""
     drift: str = ""
@@ -161,7 +160,6 @@ class KwokCloud:
         return found
 
     def of_claim(self, cluster: str, uid: str) -> KwokInstance | None:
-        """Return the instance that was launched for a claim, as long as there is one."""
         provider_id = self._by_claim.get((cluster, uid))
         return self._instances[provider_id] if provider_id else None
 
@@ -355,7 +353,7 @@ class KwokControl:
         instance = self._cloud.find(provider_id)
         self._cloud.announce(instance, "rebalance_recommendation", taken_after=None, drains=False)
 
-    def kill(self, provider_id: str, *, noticed_after: float = NOTICED) -> None:
+    def kill(self, provider_id: str, *, noticed_after: float = NOTICED_SECONDS) -> None:
         """
         Remove a machine without an interruption; its Node is deleted later.
 
@@ -421,7 +419,6 @@ class OfferingInventory:
         self._empty = {each for each in self._empty if selector is not None and each != selector}
 
     def has(self, choice: Choice) -> bool:
-        """Return whether an offering has capacity for one more machine."""
         if any(selector.selects(choice.name) for selector in self._empty):
             return False
         reservation = choice.offering.reservation_id
@@ -433,7 +430,6 @@ class OfferingInventory:
             self._current = None
 
     def give_back(self, reservation: str) -> None:
-        """Count a machine of a reservation as gone."""
         if reservation:
             self._used[reservation] -= 1
             self._current = None
@@ -498,7 +494,6 @@ class KwokInterruptionQueue:
         self._queued.pop(interruption.id, None)
 
     async def wait(self, cluster: str) -> None:
-        """Wait until there may be an interruption to take."""
         self._changed.clear()
         now = self._clock.monotonic()
         soonest = min((each.hidden_until for each in self._of(cluster)), default=None)

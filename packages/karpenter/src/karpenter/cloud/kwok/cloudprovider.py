@@ -285,9 +285,7 @@ class NodeMaker(Protocol):
 class NodeClassReader(Protocol):
     """Reads node classes."""
 
-    async def node_class(self, name: str) -> KWOKNodeClass | None:
-        """Return a class as it is now; None when there is none."""
-        ...
+    async def node_class(self, name: str) -> KWOKNodeClass | None: ...
 
 
 class ObjectNodes:
@@ -300,7 +298,6 @@ class ObjectNodes:
         await self._objects.create(node)
 
     async def delete_node(self, name: str) -> None:
-        """Ask for the deletion of a Node."""
         await self._objects.delete(Node, name)
 
 

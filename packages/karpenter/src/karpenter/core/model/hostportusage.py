@@ -71,6 +71,35 @@ def first_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> tup
     return None
 
 
+class HostPortUsage:
+    """The host ports that are taken on one node, for any number of questions."""
+
+    __slots__ = ("_ports", "_taken")
+
+    def __init__(self, taken: Iterable[HostPort] = ()) -> None:
+        self._ports: set[tuple[int, str]] = set()
+        self._taken: set[tuple[int, str, str]] = set()
+        self.add(taken)
+
+    def add(self, taken: Iterable[HostPort]) -> None:
+        for each in taken:
+            self._ports.add((each.port, each.protocol))
+            self._taken.add((each.port, each.protocol, each.address))
+
+    def conflicts_with(self, wanted: Iterable[HostPort]) -> bool:
+        """Return whether :func:`first_conflict` of `wanted` and the taken ports finds one."""
+        taken = self._taken
+        return any(
+            (each.port, each.protocol) in self._ports
+            and (
+                each.address == ANY_ADDRESS
+                or (each.port, each.protocol, each.address) in taken
+                or (each.port, each.protocol, ANY_ADDRESS) in taken
+            )
+            for each in wanted
+        )
+
+
 @lru_cache(maxsize=1024)
 def canonical_address(text: str) -> str:
     """Return one spelling for each address; none, or an unspecified one, means every address."""

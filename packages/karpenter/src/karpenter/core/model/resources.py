@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from karpenter.base.pretty import excerpt
 from karpenter.base.quantity import NANOS, Format, Quantity, QuantityError, parse_quantity
 
 if TYPE_CHECKING:
-    from karpenter.api.pod import Container, ContainerStatus, Pod, PodSpec
+    from karpenter.api.pod import Container, ContainerStatus, Pod, ResourceRequirements
 
 Resources: TypeAlias = Mapping[str, int]
 """Resource name to an exact amount: cpu in thousandths of a core, everything else in its base unit."""
@@ -164,16 +164,26 @@ def pod_requests(pod: Pod) -> dict[str, int]:
         return _pod_requests(pod)
     # Informers let pods of one owner share their containers, which are asked about at every decision.
     known = _REQUESTS.get(id(spec.containers))
-    if known is None or known[0].resources is not spec.resources or known[0].overhead != spec.overhead:
+    if known is None or known.resources is not spec.resources or known.overhead != spec.overhead:
         if len(_REQUESTS) >= _MOST_REQUESTS:
             _REQUESTS.clear()
-        known = _REQUESTS[id(spec.containers)] = (spec, _pod_requests(pod))
-    return known[1].copy()
+        known = _KnownRequests(spec.containers, spec.resources, spec.overhead, _pod_requests(pod))
+        _REQUESTS[id(spec.containers)] = known
+    return known.requests.copy()
+
+
+class _KnownRequests(NamedTuple):
+    """The requests of a pod and what they depend on; not its spec, which may be a thousand times as large."""
+
+    containers: tuple[Container, ...]
+    resources: ResourceRequirements | None
+    overhead: Mapping[str, object]
+    requests: dict[str, int]
 
 
 _MOST_REQUESTS: Final = 4096
-_REQUESTS: Final[dict[int, tuple[PodSpec, dict[str, int]]]] = {}
-"""Requests by the address of a pod's containers, with its spec: while that is here, the address is theirs."""
+_REQUESTS: Final[dict[int, _KnownRequests]] = {}
+"""By the address of a pod's containers, which are kept too: as long as they are, the address is theirs."""
 
 
 def _pod_requests(pod: Pod) -> dict[str, int]:

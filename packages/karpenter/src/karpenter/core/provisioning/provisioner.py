@@ -33,7 +33,7 @@ from karpenter.api.nodeclaim import NodeClaim, NodeClaimResources, NodeClaimSpec
 from karpenter.api.pod import Pod, PodSpec
 from karpenter.base.quantity import QuantityError
 from karpenter.core.effects import CreateClaim, Effect, Nominate
-from karpenter.core.events import failed_scheduling, no_compatible_types, nominated
+from karpenter.core.events import failed_scheduling, no_compatible_types, nominated, preferences_ignored
 from karpenter.core.model.catalog import Catalog, Choice, InstanceType, choices
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import Requirements
@@ -53,7 +53,7 @@ from karpenter.core.scheduling.build.pods import deleting_node_pods
 from karpenter.core.scheduling.build.policy import SchedulingPolicy
 from karpenter.core.scheduling.build.virtualpods import buffer_problem, is_virtual, virtual_pods
 from karpenter.core.scheduling.build.zones import pods_by_zone
-from karpenter.core.scheduling.encode.preferences import relaxations
+from karpenter.core.scheduling.encode.preferences import MOST_PREFERENCES, preference_count, relaxations
 from karpenter.core.scheduling.problem import NewNode, Options, Plan, Pool, Problem, Refusal
 from karpenter.core.scheduling.purchases import (
     OnDemandFloors,
@@ -183,7 +183,7 @@ def pods_to_schedule(view: ClusterView, now: datetime, policy: SchedulingPolicy)
 def requires_no_pool(spec: PodSpec) -> bool:
     """Whether a pod requires a node without a NodePool."""
     try:
-        first, *_ = relaxations(spec, (), respect=True)
+        first = next(relaxations(spec, (), respect=True))
     except RequirementError:
         return False  # it is refused later, with a sentence
     # Pods that must run beside Karpenter, such as Karpenter itself, require that this label does not exist.
@@ -448,6 +448,7 @@ def _planned(
             *decision.effects,
             *_nominations(plan, view, known, now + settings.nominated_for),
             *_refusals(built, plan, known),
+            *_ignored_preferences(built, known),
             *_empty_pools(built, plan, view.pools),
         ),
         memory=msgspec.structs.replace(
@@ -567,6 +568,15 @@ def _refusals(built: BuiltProblem, plan: Plan, pods: Mapping[str, Pod]) -> Itera
         pod = pods[refusal.pod]
         if not is_virtual(pod):
             yield failed_scheduling(pod, refusal.message)
+
+
+def _ignored_preferences(built: BuiltProblem, pods: Mapping[str, Pod]) -> Iterator[Effect]:
+    if built.problem.options.preferences == "Ignore":
+        return
+    for each in built.problem.pods:
+        pod = pods[each.key]
+        if _is_pending(pod) and (count := preference_count(each.spec)) > MOST_PREFERENCES:
+            yield preferences_ignored(pod, count, MOST_PREFERENCES)
 
 
 def _empty_pools(built: BuiltProblem, plan: Plan, pools: Mapping[str, NodePool]) -> Iterator[Effect]:

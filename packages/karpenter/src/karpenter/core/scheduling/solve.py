@@ -16,6 +16,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.encode.offerings import Bits, PoolOfferingTable
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
 
+_SAID: Final = 2
+"""Up to this often the same thing that was given up is said again."""
+
 _SHOWN_DOMAINS: Final = 25
 _CLOSE: Final = 0.85
 """How alike a label must be to one that is meant."""
@@ -61,9 +65,9 @@ def refusals(scheduler: Scheduler, left: Mapping[int, int]) -> tuple[Refusal, ..
         if not count:
             continue
         pod_data = scheduler.pod_data[each.number][-1]
-        reasons = tuple(
-            filter(None, (explain(scheduler, pod_data, template) for template in scheduler.templates))
-        )
+        is_stopped = not scheduler.is_complete and scheduler.stop()  # then there is no time for reasons
+        templates = () if is_stopped else scheduler.templates
+        reasons = tuple(filter(None, (explain(scheduler, pod_data, template) for template in templates)))
         message = _sentence(scheduler, reasons)
         found.extend(Refusal(pod=pod.key, message=message, reasons=reasons) for pod in each.pods[-count:])
     return tuple(found)
@@ -434,8 +438,18 @@ class Because(Mapping[str, str]):
         reached = next(
             number for number, relaxation in enumerate(steps) if relaxation is placement.pod_data.relaxation
         )
-        lost = [relaxation.given_up for relaxation in steps[1 : reached + 1]]
-        return f"{text}; it gave up {', '.join(lost)}" if lost else text
+        lost = [relaxation.given_up for relaxation in steps[: reached + 1] if relaxation.given_up]
+        return f"{text}; it gave up {', '.join(_counted(lost))}" if lost else text
+
+
+def _counted(lost: Iterable[str]) -> Iterator[str]:
+    """Yield what was given up; what was given up many times in a row is said once."""
+    for name, some in groupby(lost):
+        times = len(list(some))
+        if times > _SAID:
+            yield f"{name} ({times} times)"
+        else:
+            yield from repeat(name, times)
 
 
 def _new_node(node: NewNode) -> str:

@@ -34,7 +34,7 @@ import msgspec
 
 from karpenter.api.labels import WELL_KNOWN_LABELS
 
-WINDOW: Final = 600.0
+WINDOW_SECONDS: Final = 600.0
 """Seconds over which a summary computes its quantiles; its sum and count never expire."""
 
 MAX_OBSERVED: Final = 10_000
@@ -134,7 +134,6 @@ class CounterMetric(Instrument):
         self._values: dict[Values, float] = {}
 
     def add(self, amount: float = 1.0, /, **labels: str) -> None:
-        """Add `amount`."""
         if amount < 0:
             raise ValueError(f"counter {self.name} cannot count down, by {amount}")
         key = self._key(labels)
@@ -186,11 +185,9 @@ class GaugeMetric(Instrument):
             self._values.update(shown)
 
     def owns(self, owner: Hashable) -> bool:
-        """Whether `owner` has series."""
         return owner in self._owned
 
     def retract(self, owner: Hashable) -> None:
-        """Remove all series of `owner`."""
         self.publish(owner, ())
 
     def seed(self, values: Values) -> None:
@@ -284,7 +281,7 @@ class SummaryMetric(Instrument):
         *,
         quantiles: tuple[float, ...],
         monotonic: Callable[[], float],
-        window: float = WINDOW,
+        window: float = WINDOW_SECONDS,
         most: int = MAX_OBSERVED,
     ) -> None:
         super().__init__(name, labels)
@@ -304,7 +301,6 @@ class SummaryMetric(Instrument):
         window.total += value
 
     def count(self, **labels: str) -> int:
-        """Return the number of observations since the start."""
         window = self._windows.get(self._key(labels))
         return window.count if window else 0
 
@@ -330,7 +326,6 @@ class SummaryMetric(Instrument):
 
 
 def nearest_rank(ranked: Sequence[float], quantile: float) -> float:
-    """Return a quantile of sorted values by nearest rank."""
     if not ranked:
         return math.nan
     return ranked[max(0, math.ceil(quantile * len(ranked)) - 1)]
@@ -388,13 +383,11 @@ class ProviderLabels(msgspec.Struct, frozen=True, kw_only=True):
     """The labels of metrics that depend on the provider."""
 
     well_known: frozenset[str] = WELL_KNOWN_LABELS
-    """Label keys of nodes."""
 
     node_classes: tuple[str, ...] = ()
     """The node class label of NodeClaims and Nodes, one for each kind of node class."""
 
     def expand(self, labels: Iterable[str]) -> tuple[str, ...]:
-        """Return the labels with every group replaced by its labels."""
         groups = {
             WELL_KNOWN: tuple(sorted({short_label(key) for key in self.well_known})),
             NODE_CLASSES: tuple(full_label(key) for key in self.node_classes),

@@ -63,7 +63,12 @@ class Metrics:
         self._clock = clock
         self._made: dict[str, tuple[MetricSpec[Instrument], Instrument]] = {}
         for declared in (*METRICS, *also):
-            self._declare(declared)
+            if declared.name in self._made:
+                raise ValueError(f"metric {declared.name} is declared twice")
+            instrument = self._make(declared)
+            for values in declared.seeds:
+                instrument.seed(values)
+            self._made[declared.name] = (declared, instrument)
         self._refreshers: list[Callable[[], Iterable[None] | None]] = []
         self._process: CollectorRegistry | None = None
         if process:
@@ -117,14 +122,6 @@ class Metrics:
     def _refreshed(self) -> Iterator[None]:
         for refresh in self._refreshers:
             yield from refresh() or ()
-
-    def _declare(self, declared: MetricSpec[Instrument]) -> None:
-        if declared.name in self._made:
-            raise ValueError(f"metric {declared.name} is declared twice")
-        instrument = self._make(declared)
-        for values in declared.seeds:
-            instrument.seed(values)
-        self._made[declared.name] = (declared, instrument)
 
     def _make(self, declared: MetricSpec[Instrument]) -> Instrument:
         labels = self.labels.expand(declared.labels)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger(__name__)
 
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeImages.html
-_PAGE: Final = 1000
+_PAGE_SIZE: Final = 1000
 _OLDEST: Final = datetime.min.replace(tzinfo=UTC)
 # A name without an owner could match a public AMI of any account:
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/sharing-amis.html
@@ -146,7 +146,7 @@ class AMIProvider:
         # AMIs that are pending, failed or deregistered cannot be launched.
         parameters["Filters"] = [*parameters["Filters"], where("state", "available")]
         images = await self._aws.list_all(
-            "ec2", "DescribeImages", "Images", IncludeDeprecated=True, MaxResults=_PAGE, **parameters
+            "ec2", "DescribeImages", "Images", IncludeDeprecated=True, MaxResults=_PAGE_SIZE, **parameters
         )
         return [image for each in images for image in self._images(each, query.variants)]
 

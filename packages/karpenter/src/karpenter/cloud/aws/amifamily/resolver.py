@@ -82,7 +82,10 @@ class LaunchTemplateBuilder(msgspec.Struct, frozen=True, kw_only=True):
             groups: dict[tuple[int, ResolvedKubelet], list[InstanceOption]] = {}
             for kind in kinds:
                 info = self.types[kind.name]
-                key = (self._efa(claim, info), resolve_kubelet(info, self.traits))
+                key = (
+                    info.facts.efa_interfaces if EFA in claim.spec.resources.requests else 0,
+                    resolve_kubelet(info, self.traits),
+                )
                 groups.setdefault(key, []).append(by_name[kind.name])
             for (efa, kubelet), group in groups.items():
                 for reserve, part in _by_reservation(group, options, self.reserved_capacity):
@@ -95,9 +98,6 @@ class LaunchTemplateBuilder(msgspec.Struct, frozen=True, kw_only=True):
                         reserve=reserve,
                     )
                     yield ResolvedLaunchTemplate(template, tuple(part))
-
-    def _efa(self, claim: NodeClaim, info: InstanceTypeInfo) -> int:
-        return info.facts.efa_interfaces if EFA in claim.spec.resources.requests else 0
 
     def _template(
         self,
@@ -168,7 +168,6 @@ class LaunchTemplateBuilder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def node_labels(claim: NodeClaim, capacity_type: str, *, marks_taints: bool) -> dict[str, str]:
-    """Return the labels with which a kubelet registers its node."""
     labels = {**claim.metadata.labels, CAPACITY_TYPE: capacity_type}
     # The kubelet registers with all taints, so Karpenter must not add them a second time.
     if marks_taints:
@@ -177,7 +176,6 @@ def node_labels(claim: NodeClaim, capacity_type: str, *, marks_taints: bool) -> 
 
 
 def node_taints(claim: NodeClaim) -> tuple[Taint, ...]:
-    """Return the taints with which a kubelet registers its node."""
     taints = (*claim.spec.taints, *claim.spec.startup_taints)
     if any((each.key, each.effect) == (UNREGISTERED, NO_EXECUTE) for each in taints):
         return taints

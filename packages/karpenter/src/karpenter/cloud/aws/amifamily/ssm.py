@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.sdk import AwsApi
 
 # AWS publishes new AMIs about once a week; parameters of users may change at any time.
-_PUBLISHED_FOR: Final = 24 * 3600.0
+_PUBLISHED_SECONDS: Final = 24 * 3600.0
 # The default throughput of Parameter Store is 40 calls per second for the whole account:
 # https://docs.aws.amazon.com/general/latest/gr/ssm.html
-_OWN_FOR: Final = 5 * 60.0
+_OWN_SECONDS: Final = 5 * 60.0
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -38,8 +38,8 @@ class SSMProvider:
 
     def __init__(self, aws: AwsApi, *, monotonic: Callable[[], float]) -> None:
         self._aws = aws
-        self._published: TTLCache[str, Parameter] = TTLCache(seconds=_PUBLISHED_FOR, monotonic=monotonic)
-        self._own: TTLCache[str, Parameter] = TTLCache(seconds=_OWN_FOR, monotonic=monotonic)
+        self._published: TTLCache[str, Parameter] = TTLCache(seconds=_PUBLISHED_SECONDS, monotonic=monotonic)
+        self._own: TTLCache[str, Parameter] = TTLCache(seconds=_OWN_SECONDS, monotonic=monotonic)
 
     async def published(self, name: str, *, mutable: bool) -> str:
         """
@@ -64,7 +64,6 @@ class SSMProvider:
         return tuple(each for _, each in self._published.items() if each.mutable)
 
     def forget(self, name: str) -> None:
-        """Drop a parameter of AWS from the cache."""
         self._published.forget(name)
 
     async def _read(self, name: str, *, mutable: bool) -> Parameter:

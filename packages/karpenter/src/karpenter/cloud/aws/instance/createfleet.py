@@ -82,7 +82,7 @@ class FleetResult(msgspec.Struct, frozen=True):
 
 
 class FleetRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What one claim asks for; requests that differ only in the claim are sent together."""
+    """Launch request of one claim; requests that differ only in the claim are sent together."""
 
     uid: str
     parameters: dict[str, Any]

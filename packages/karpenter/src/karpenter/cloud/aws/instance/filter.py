@@ -179,13 +179,16 @@ def _reserved_offering_filter(options: list[InstanceOption]) -> list[InstanceOpt
 
 def _exotic_instance_type_filter(options: list[InstanceOption]) -> list[InstanceOption]:
     """Leave out bare metal and accelerators, unless nothing else satisfies the claim."""
-    plain = [option for option in options if not _is_exotic(option.kind)]
+    plain = [
+        option
+        for option in options
+        if not (
+            "metal" in option.kind.name.partition(".")[2]
+            or any(option.kind.capacity.get(name) for name in _EXOTIC)
+        )
+    ]
     _log_left_out("exotic", options, plain)
     return plain or options
-
-
-def _is_exotic(kind: InstanceType) -> bool:
-    return "metal" in kind.name.partition(".")[2] or any(kind.capacity.get(name) for name in _EXOTIC)
 
 
 def _spot_offering_filter(options: list[InstanceOption], wanted: Requirements) -> list[InstanceOption]:

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.sdk import AwsApi
 
 # https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
-_FRESH_FOR: Final = 60.0
+_FRESH_SECONDS: Final = 60.0
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstances.html
-_PAGE: Final = 1000
+_PAGE_SIZE: Final = 1000
 
 
 class InstanceProvider:
@@ -58,7 +58,7 @@ class InstanceProvider:
         self._zone_id = zone_id
         self._shifted = shifted
         self._seen: dict[str, Instance] = {}
-        self._fresh: TTLCache[str, Instance] = TTLCache(seconds=_FRESH_FOR, monotonic=clock.monotonic)
+        self._fresh: TTLCache[str, Instance] = TTLCache(seconds=_FRESH_SECONDS, monotonic=clock.monotonic)
         self._describe = DescribeInstancesBatcher(aws, metrics=metrics, reserved_capacity=reserved_capacity)
         self._terminate = TerminateInstancesBatcher(aws, metrics=metrics)
 
@@ -99,7 +99,7 @@ class InstanceProvider:
                 where(f"tag:{CLUSTER_TAG}", self._cluster),
                 where("instance-state-name", *ALIVE),
             ],
-            MaxResults=_PAGE,
+            MaxResults=_PAGE_SIZE,
         )
         found = {each.id: each for each in described if _is_managed(each)}
         for instance in found:

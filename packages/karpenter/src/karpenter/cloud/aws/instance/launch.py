@@ -73,7 +73,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 # EC2 may need a few seconds until DescribeInstances shows what CreateFleet has launched:
 # https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
-SETTLING: Final = 5.0
+SETTLING_SECONDS: Final = 5.0
 """Seconds after a lost response until an instance that EC2 does not show counts as not launched."""
 
 
@@ -232,7 +232,9 @@ class InstanceLauncher:
         spread = is_spread_limit(error)
         if options.capacity_type == RESERVED:
             if not spread:
-                for reservation in _reservations(options, error):
+                for reservation in [
+                    name.reservation_id for name in _names(options, error) if name.reservation_id
+                ]:
                     self._services.reservations.used_up(reservation)
             return
         group = launch.traits.group.id if launch.traits.group is not None else ""
@@ -329,7 +331,6 @@ class ClaimedInstances:
         self._unknown.pop(uid, None)
 
     def note_unknown(self, uid: str) -> None:
-        """Note that the launch for a claim was not answered."""
         self._unknown[uid] = self._monotonic()
         self._seen = None
 
@@ -342,7 +343,17 @@ class ClaimedInstances:
         """Return an instance that was launched for a claim, perhaps among others, and belongs to no claim."""
         seen = self._seen
         if seen is None or uid in self._unknown:
-            seen = self._seen = await self._read()
+            # All instances, having noted those that claims name in their status.
+            found = {each.id: each for each in await self._instances.all()}
+            for claim in await self._objects.list(NodeClaim):
+                if claim.status.provider_id:
+                    try:
+                        instance = instance_id(claim.status.provider_id)
+                    except MachineNotFound:
+                        continue
+                    if instance in found:
+                        self.note(claim.metadata.uid, instance)
+            seen = self._seen = found
         candidates = [
             each.id
             for each in seen.values()
@@ -356,24 +367,11 @@ class ClaimedInstances:
         self.note(uid, chosen)
         return chosen
 
-    async def _read(self) -> dict[str, Instance]:
-        """Return all instances, having noted those that claims name in their status."""
-        found = {each.id: each for each in await self._instances.all()}
-        for claim in await self._objects.list(NodeClaim):
-            if claim.status.provider_id:
-                try:
-                    instance = instance_id(claim.status.provider_id)
-                except MachineNotFound:
-                    continue
-                if instance in found:
-                    self.note(claim.metadata.uid, instance)
-        return found
-
     def _refuse_too_early(self, uid: str) -> None:
         since = self._unknown.get(uid)
         if since is None:
             return
-        if self._monotonic() - since < SETTLING:
+        if self._monotonic() - since < SETTLING_SECONDS:
             raise LaunchFailed(
                 "the launch before was not answered, and EC2 does not show yet what came of it"
             )
@@ -412,7 +410,3 @@ def _names(options: LaunchOptions, error: FleetError) -> list[OfferingName]:
         if each.zone == error.zone
     ]
     return found or [OfferingName(error.instance_type, error.zone, options.capacity_type)]
-
-
-def _reservations(options: LaunchOptions, error: FleetError) -> list[str]:
-    return [name.reservation_id for name in _names(options, error) if name.reservation_id]

@@ -93,7 +93,6 @@ def is_spread_limit(error: FleetError) -> bool:
 
 
 def reason_of(code: str, message: str) -> str:
-    """Return in one word why a launch failed."""
     lowered = message.lower()
     if code == NO_SPOT_ROLE:
         return "SpotSLRCreationFailed"
@@ -117,7 +116,6 @@ def failure(errors: Iterable[FleetError]) -> CloudError:
 
 
 def as_launch_error(error: CloudError) -> CloudError:
-    """Return an error of any call as the error of the launch that made it."""
     match error:
         case AccessDenied():
             return LaunchRefused(reason=reason_of(error.code, error.message), message=str(error))

@@ -129,7 +129,6 @@ def instance_id(provider_id: str) -> str:
 
 
 def instance_from_response(response: ApiResponse, *, reserved_capacity: bool) -> Instance:
-    """Return an instance as DescribeInstances describes it."""
     placement = response.get("Placement", {})
     lifecycle = response.get("InstanceLifecycle", "")
     capacity_type = _capacity_type(response, reserved_capacity=reserved_capacity)

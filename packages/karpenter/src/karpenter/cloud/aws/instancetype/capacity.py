@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # The memory that a type shows to Linux depends on the hypervisor and the kernel, and changes seldom; two
 # months outlive a release of AMIs.
 # https://karpenter.sh/docs/reference/settings/
-_KEPT_FOR: Final = 60 * 24 * 3600.0
+_KEPT_SECONDS: Final = 60 * 24 * 3600.0
 
 
 class DiscoveredCapacity:
@@ -28,7 +28,7 @@ class DiscoveredCapacity:
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._memory: TTLCache[tuple[str, tuple[str, ...]], int] = TTLCache(
-            seconds=_KEPT_FOR, monotonic=monotonic
+            seconds=_KEPT_SECONDS, monotonic=monotonic
         )
         self.version = 0
         """Grows whenever a figure changes."""

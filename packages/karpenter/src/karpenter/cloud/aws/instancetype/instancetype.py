@@ -28,7 +28,7 @@ from karpenter.cloud.aws.unavailableofferings import (
 from karpenter.cloud.catalogs.ec2 import refresh
 from karpenter.cloud.catalogs.ec2.data import usable
 from karpenter.cloud.catalogs.ec2.instancetypes import WELL_KNOWN
-from karpenter.cloud.catalogs.ec2.volumes import PUBLIC_IPV4, volume_prices
+from karpenter.cloud.catalogs.ec2.volumes import PUBLIC_IPV4_HOURLY, volume_prices
 from karpenter.cloud.catalogs.kwok import Interner
 from karpenter.cloud.errors import CloudUnreachable, NodeClassNotReady
 from karpenter.core.model.catalog import Catalog
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 # New instance types come a few times a month, and describing all of them is many pages:
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypes.html
-REFRESHED_EVERY: Final = 12 * 3600.0
+REFRESH_SECONDS: Final = 12 * 3600.0
 """Seconds between two updates of instance types, offerings and prices, as in Karpenter."""
 
-_KEPT: Final = 16
+_MAX_CATALOGS: Final = 16
 """How many catalogues are cached; the one that was used longest ago is dropped for another."""
 
 
@@ -131,7 +131,7 @@ class InstanceTypeProvider:
         held = self._known.get(key)
         if held is None:
             held = self._known[key] = _Held(self._build(traits, node_class))
-            if len(self._known) > _KEPT:
+            if len(self._known) > _MAX_CATALOGS:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
         return held
@@ -160,7 +160,7 @@ class InstanceTypeProvider:
             reservation_label=RESERVATION_ID,
             zones=frozenset().union(*self._instance_types.zones.values()),
             volume_prices=volume_prices(traits.region),
-            public_ipv4_price=PUBLIC_IPV4,
+            public_ipv4_price=PUBLIC_IPV4_HOURLY,
         )
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-PERIOD: Final = 60.0
+UPDATE_SECONDS: Final = 60.0
 _MIB: Final = 2**20
 
 Series = tuple[str, str, str]
@@ -73,7 +73,7 @@ class InstanceTypeMetricsController:
         if not same:
             self._shown = tuple(catalogs)
             self._show_offerings(catalogs)
-        return Step(again=PERIOD)
+        return Step(again=UPDATE_SECONDS)
 
     def _show_types(self) -> None:
         if self._version == self._instance_types.version:

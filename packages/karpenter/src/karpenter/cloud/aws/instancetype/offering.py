@@ -103,7 +103,9 @@ class InstanceTypeBuilder:
         compatible = is_compatible(info, traits) and bool(offered)
         for zone in sorted(offered or traits.zone_ids.keys()):
             for kind in info.facts.capacity_types:
-                price = self._price(info.name, zone, kind)
+                price = (
+                    self._prices.spot(info.name, zone) if kind == SPOT else self._prices.on_demand(info.name)
+                )
                 known = price is not None  # without a price it is not launched, and its nodes are kept
                 yield from self._partitioned(
                     self._labels_of_offering(zone, kind), price or 0.0, available=compatible and known
@@ -117,9 +119,6 @@ class InstanceTypeBuilder:
                         available=compatible and each.state != EXPIRING,
                         reservation=each.id,
                     )
-
-    def _price(self, name: str, zone: str, kind: str) -> float | None:
-        return self._prices.spot(name, zone) if kind == SPOT else self._prices.on_demand(name)
 
     def _labels_of_offering(self, zone: str, kind: str) -> dict[str, tuple[str, ...]]:
         return {
@@ -161,9 +160,7 @@ def _reservation_labels(reservations: Iterable[CapacityReservation]) -> dict[str
     return {
         RESERVATION_ID: tuple(sorted(each.id for each in held)),
         RESERVATION_TYPE: tuple(sorted({each.reservation_type for each in held})),
-        RESERVATION_INTERRUPTIBLE: tuple(sorted({_flag(each.interruptible) for each in held})),
+        RESERVATION_INTERRUPTIBLE: tuple(
+            sorted({"true" if each.interruptible else "false" for each in held})
+        ),
     }
-
-
-def _flag(value: bool) -> str:
-    return "true" if value else "false"

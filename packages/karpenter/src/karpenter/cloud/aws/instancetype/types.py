@@ -75,7 +75,7 @@ _KUBE_STORAGE: Final = _GIB
 # The root volume that Karpenter asks for where a class names none:
 # https://karpenter.sh/docs/concepts/nodeclasses/#specblockdevicemappings
 _DEFAULT_DISK: Final = 20 * _GIB
-_EVERYTHING: Final = 100
+_WHOLE_PERCENT: Final = 100
 
 
 class InstanceTypeInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,7 +233,15 @@ def resolve_kubelet(info: InstanceTypeInfo, traits: Traits) -> ResolvedKubelet:
         BadExpression: an expression of the node class has no value for this type.
     """
     default = _default_pods(info, traits)
-    variables = _variables(info, default)
+    facts = info.facts
+    variables = InstanceTypeVariables(
+        instance_type=facts.name,
+        vcpus=facts.cpus,
+        memory_mib=facts.memory_mib,
+        default_enis=facts.interfaces,
+        ips_per_eni=facts.ipv4_per_interface,
+        max_pods=default,
+    )
     asked = traits.kubelet.pods(variables, expressions=traits.expressions)
     pods = default if asked is None else asked
     per_core = traits.kubelet.pods_per_core or 0
@@ -320,18 +328,6 @@ def _efa_only_on_first_card(traits: Traits) -> int:
     return sum(1 for each in traits.efa_only if each.network_card_index == 0)
 
 
-def _variables(info: InstanceTypeInfo, pods: int) -> InstanceTypeVariables:
-    facts = info.facts
-    return InstanceTypeVariables(
-        instance_type=facts.name,
-        vcpus=facts.cpus,
-        memory_mib=facts.memory_mib,
-        default_enis=facts.interfaces,
-        ips_per_eni=facts.ipv4_per_interface,
-        max_pods=pods,
-    )
-
-
 def _size(mapping: BlockDeviceMapping) -> int | None:
     """Return the size of a disk in bytes; None where it is not said."""
     if mapping.ebs is None or not mapping.ebs.volume_size[:1].isdigit():
@@ -362,4 +358,4 @@ def _threshold(written: str, total: int, *, default: int) -> int:
     if share is None:
         return parse_quantity(written).value
     # The kubelet treats a threshold of 100 % as disabled.
-    return 0 if share == _EVERYTHING else math.ceil(total / 100 * share)
+    return 0 if share == _WHOLE_PERCENT else math.ceil(total / 100 * share)

@@ -126,7 +126,14 @@ class InterruptionQueue:
         found = [claims.claim_of(each) for each in message.instances]
         for claim in found:
             if claim is not None:
-                self._note(message.kind, claim)
+                labels = claim.metadata.labels
+                # EC2 takes back what it has no capacity of: the offering would be interrupted again soon.
+                # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-interruptions.html
+                if message.kind == messages.SPOT_INTERRUPTED and labels.get(CAPACITY_TYPE) == SPOT:
+                    key = OfferingKey(labels.get(INSTANCE_TYPE, ""), labels.get(ZONE, ""), SPOT)
+                    self._unavailable.mark([key])
+                elif message.kind == messages.RESERVATION_INTERRUPTED and labels.get(RESERVATION_ID):
+                    self._reservations.used_up(labels[RESERVATION_ID])
         number = received["MessageId"]
         self._received[number] = _Received(received["ReceiptHandle"], message, len(found))
         return [
@@ -143,17 +150,6 @@ class InterruptionQueue:
             )
             for claim in found
         ]
-
-    def _note(self, kind: str, claim: NodeClaim) -> None:
-        """Mark the offering of an instance that AWS takes back as unavailable."""
-        labels = claim.metadata.labels
-        # EC2 takes back what it has no capacity of, so the same offering would be interrupted again soon:
-        # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-interruptions.html
-        if kind == messages.SPOT_INTERRUPTED and labels.get(CAPACITY_TYPE) == SPOT:
-            key = OfferingKey(labels.get(INSTANCE_TYPE, ""), labels.get(ZONE, ""), SPOT)
-            self._unavailable.mark([key])
-        elif kind == messages.RESERVATION_INTERRUPTED and labels.get(RESERVATION_ID):
-            self._reservations.used_up(labels[RESERVATION_ID])
 
 
 class InstanceClaims:
@@ -172,7 +168,6 @@ class InstanceClaims:
         return self._claims[1].get(instance)
 
     def nodes_of(self, claim: NodeClaim) -> tuple[Node, ...]:
-        """Return the nodes with the provider id of a claim."""
         wanted = claim.status.provider_id
         return tuple(each for each in self._view().nodes.values() if each.spec.provider_id == wanted)
 

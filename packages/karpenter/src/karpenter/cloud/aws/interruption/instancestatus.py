@@ -33,8 +33,8 @@ log = structlog.stdlib.get_logger(__name__)
 
 # EC2 performs status checks every minute:
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-system-instance-status-check.html
-PERIOD: Final = 60.0
-NOT_ALLOWED: Final = 600.0
+POLL_SECONDS: Final = 60.0
+NOT_ALLOWED_RETRY_SECONDS: Final = 600.0
 """Seconds until a call is tried again that a permission is missing for."""
 
 # Shorter impairments often pass: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/TroubleshootingInstances.html
@@ -95,7 +95,7 @@ class InstanceStatusController:
             unhealthy = await self.unhealthy()
         except AccessDenied as error:
             log.warning("instance_status.not_allowed", error=str(error))
-            return Step(again=NOT_ALLOWED)
+            return Step(again=NOT_ALLOWED_RETRY_SECONDS)
         effects: list[Effect] = []
         seen: set[UnhealthyInstance] = set()
         for each in unhealthy:
@@ -115,7 +115,7 @@ class InstanceStatusController:
                     now=self._clock.now(),
                 )
         self._counted = seen
-        return Step(effects=tuple(effects), again=PERIOD)
+        return Step(effects=tuple(effects), again=POLL_SECONDS)
 
     async def unhealthy(self) -> tuple[UnhealthyInstance, ...]:
         """Return the unhealthy instances of the account, each once."""

@@ -43,15 +43,13 @@ class BadMessage(ValueError):  # noqa: N818  says what is wrong
 
 
 class InterruptionMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message says."""
+    """Content of a message of the interruption queue."""
 
     kind: str = NO_OP
     instances: tuple[str, ...] = ()
-    """The ids of the instances that it is about."""
 
     id: str = ""
     at: datetime | None = None
-    """When it happened."""
 
 
 class _Envelope(msgspec.Struct, frozen=True, kw_only=True):

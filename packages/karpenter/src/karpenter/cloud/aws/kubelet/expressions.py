@@ -65,7 +65,6 @@ class InstanceTypeVariables(msgspec.Struct, frozen=True, kw_only=True):
     max_pods: int
 
     def by_name(self) -> dict[str, Any]:
-        """Return the values by the names that expressions use."""
         return msgspec.structs.asdict(self)
 
 
@@ -81,7 +80,6 @@ def is_expression(written: object) -> bool:
 
 
 def expressions_of(kubelet: Mapping[str, Any]) -> dict[str, str]:
-    """Return the expressions among kubelet settings, by their path."""
     found = {}
     if isinstance(kubelet.get("maxPods"), str):
         found["maxPods"] = kubelet["maxPods"]

@@ -46,7 +46,7 @@ MAPPED: Final = (
 # https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#eviction-thresholds
 _THRESHOLDS: Final = ("evictionHard", "evictionSoft", "evictionMinimumReclaim")
 _PERCENTAGE: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)%", re.ASCII)
-_WHOLE: Final = 100
+_WHOLE_PERCENT: Final = 100
 
 _INT32: Final = 2**31
 _INT64: Final = 2**63
@@ -313,7 +313,7 @@ def _reserved(name: str, entries: Mapping[str, str]) -> Iterator[str]:
 def _thresholds(kubelet: Mapping[str, Any]) -> Iterator[str]:
     high, low = kubelet.get("imageGCHighThresholdPercent"), kubelet.get("imageGCLowThresholdPercent")
     for name, value in (("imageGCHighThresholdPercent", high), ("imageGCLowThresholdPercent", low)):
-        if value is not None and not 0 <= value <= _WHOLE:
+        if value is not None and not 0 <= value <= _WHOLE_PERCENT:
             yield f"{name}: {value} is not between 0 and 100"
     if high is not None and low is not None and high <= low:
         yield "imageGCHighThresholdPercent: must be greater than imageGCLowThresholdPercent"
@@ -323,4 +323,4 @@ def percentage(text: str) -> float | None:
     """Return the number before a percent sign; None unless it is one between 0 and 100."""
     match = _PERCENTAGE.fullmatch(text)
     share = float(match[1]) if match else -1.0
-    return share if 0 <= share <= _WHOLE else None
+    return share if 0 <= share <= _WHOLE_PERCENT else None

@@ -56,22 +56,6 @@ class NodeClassConditionMetrics:
         """Publish the conditions of a class, count its transitions, and return the Events about them."""
         before = self._seen.get(node_class.name)
         self._seen[node_class.name] = node_class
-        self._show(node_class)
-        return tuple(self._changes(before, node_class)) if before is not None else ()
-
-    def gone(self, name: str) -> None:
-        """Remove the series of a deleted class, and observe how long its deletion took."""
-        held = self._seen.pop(name, None)
-        asked = held.metadata.deletion_timestamp if held is not None else None
-        if asked is not None:
-            took = (self._clock.now() - asked).total_seconds()
-            for metrics, more in _BOTH:
-                self._metrics.observe(metrics.termination_duration, max(0.0, took), **more)
-        self._publish("count", name, ())
-        self._publish("current_status", name, ())
-        self._publish("termination_current_time", name, ())
-
-    def _show(self, node_class: EC2NodeClass) -> None:
         name, place = node_class.name, {"namespace": "", "name": node_class.name}
         conditions = [
             (each, {**place, "type": each.type, "status": each.status, "reason": each.reason})
@@ -87,6 +71,19 @@ class NodeClassConditionMetrics:
         asked = node_class.metadata.deletion_timestamp
         leaving = [(asked.timestamp(), place)] if asked is not None else []
         self._publish("termination_current_time", name, leaving)
+        return tuple(self._changes(before, node_class)) if before is not None else ()
+
+    def gone(self, name: str) -> None:
+        """Remove the series of a deleted class, and observe how long its deletion took."""
+        held = self._seen.pop(name, None)
+        asked = held.metadata.deletion_timestamp if held is not None else None
+        if asked is not None:
+            took = (self._clock.now() - asked).total_seconds()
+            for metrics, more in _BOTH:
+                self._metrics.observe(metrics.termination_duration, max(0.0, took), **more)
+        self._publish("count", name, ())
+        self._publish("current_status", name, ())
+        self._publish("termination_current_time", name, ())
 
     def _publish(self, which: str, name: str, rows: Sequence[tuple[float, Mapping[str, str]]]) -> None:
         """Publish rows of a class, in place of those that were published of it before."""
@@ -116,7 +113,7 @@ class NodeClassConditionMetrics:
 
 log = structlog.stdlib.get_logger(__name__)
 
-WAITING: Final = 600.0
+FINALIZER_RETRY_SECONDS: Final = 600.0
 """Seconds after which a deleted class is looked at again, if no event about its claims comes."""
 
 # Most failures are permissions or eventual consistency, which a minute resolves or shows to be lasting:
@@ -211,7 +208,17 @@ class NodeClassController:
             each.name for each in self._view().claims.values() if names_class(each.spec.node_class_ref, name)
         )
         if claims:
-            return Step(effects=(_waiting(node_class, claims),), again=WAITING)
+            return Step(
+                effects=(
+                    Announce(
+                        about=about(node_class),
+                        reason="WaitingOnNodeClaimTermination",
+                        message=f"The class stays until its claims are gone: {listing(claims)}.",
+                        same_as=(node_class.metadata.uid,),
+                    ),
+                ),
+                again=FINALIZER_RETRY_SECONDS,
+            )
         if not self._services.settings.isolated_vpc:  # from there, IAM is not reachable
             await self._services.instance_profiles.delete_all(node_class)
         await self._services.launch_templates.delete_all(name)
@@ -240,13 +247,4 @@ def _finalizers(node_class: EC2NodeClass, finalizers: list[str], because: str) -
         changes={"metadata": {"finalizers": finalizers}},
         version=node_class.metadata.resource_version,
         because=because,
-    )
-
-
-def _waiting(node_class: EC2NodeClass, claims: list[str]) -> Announce:
-    return Announce(
-        about=about(node_class),
-        reason="WaitingOnNodeClaimTermination",
-        message=f"The class stays until its claims are gone: {listing(claims)}.",
-        same_as=(node_class.metadata.uid,),
     )

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 # A dry run costs a call of EC2 with a low rate limit, and its answer changes with the class or its
 # permissions only:
 # https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html
-KEPT_FOR: Final = 30 * 60.0
+KEPT_SECONDS: Final = 30 * 60.0
 
 _HASH_ANNOTATIONS: Final = frozenset({CLASS_HASH, CLASS_HASH_VERSION})
 # EC2 may not know an instance profile for some seconds after IAM created it:
@@ -80,7 +80,6 @@ class ValidationFailure(msgspec.Struct, frozen=True):
 
 
 def check_kubelet(node_class: EC2NodeClass, *, expressions: bool) -> ValidationFailure | None:
-    """Return what is wrong with the kubelet settings of a class."""
     kubelet = node_class.spec.kubelet
     wrong = check_settings(kubelet)
     if wrong:
@@ -143,12 +142,21 @@ def validation_instance_type(
     wanted = [(pool.name, found) for pool in pools if (found := _requirements(pool)) is not None]
     # A Windows class is validated with a default type, not with one of its NodePools.
     if not family_of(node_class.spec.family).is_windows:
-        of_pools = [each for each in suitable if any(_matches(each, needs) for _, needs in wanted)]
+        of_pools = [
+            each for each in suitable if any(each.requirements.conflict(needs) is None for _, needs in wanted)
+        ]
     else:
         of_pools = []
     usual = [each for each in suitable if each.name in DEFAULT_TYPES]
     images = ImageChoice(node_class.status.amis)
-    chosen = _first(of_pools or usual or suitable, images)
+    # The first type without accelerators that an AMI fits, or else the first that an AMI fits.
+    startable = [each for each in (of_pools or usual or suitable) if images.image_of(each) is not None]
+    ordinary = (
+        each
+        for each in startable
+        if not any(each.requirements[key].values for key in (GPU_COUNT, ACCELERATOR_COUNT))
+    )
+    chosen = next(ordinary, startable[0] if startable else None)
     if chosen is None:
         return None
     dedicated = any(TENANCY in needs and needs[TENANCY].allows(DEDICATED_TENANCY) for _, needs in wanted)
@@ -159,17 +167,6 @@ def validation_instance_type(
     )
 
 
-def _first(kinds: Iterable[InstanceType], images: ImageChoice) -> InstanceType | None:
-    """Return the first type without accelerators that an AMI fits, or else the first that an AMI fits."""
-    startable = [each for each in kinds if images.image_of(each) is not None]
-    ordinary = (each for each in startable if not _is_accelerated(each))
-    return next(ordinary, startable[0] if startable else None)
-
-
-def _is_accelerated(kind: InstanceType) -> bool:
-    return any(kind.requirements[key].values for key in (GPU_COUNT, ACCELERATOR_COUNT))
-
-
 def _requirements(pool: NodePool) -> Requirements | None:
     template = pool.spec.template
     try:
@@ -177,10 +174,6 @@ def _requirements(pool: NodePool) -> Requirements | None:
         return Requirements.from_entries(template.spec.requirements).intersect(labels)
     except RequirementError:
         return None
-
-
-def _matches(kind: InstanceType, wanted: Requirements) -> bool:
-    return kind.requirements.conflict(wanted) is None
 
 
 class _DryRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,7 +191,7 @@ class DryRunValidator:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._results: TTLCache[tuple[str, bytes], ValidationFailure | None] = TTLCache(
-            seconds=KEPT_FOR, monotonic=services.clock.monotonic
+            seconds=KEPT_SECONDS, monotonic=services.clock.monotonic
         )
 
     async def __call__(self, node_class: EC2NodeClass) -> ValidationFailure | None:
@@ -215,7 +208,6 @@ class DryRunValidator:
             return uncached.failure
 
     def forget(self, name: str) -> None:
-        """Drop the cached results of a class."""
         for key in [key for key, _ in self._results.items() if key[0] == name]:
             self._results.forget(key)
 
@@ -254,17 +246,23 @@ class DryRunValidator:
             traits=traits,
             types=self._services.instance_types.types,
             joining=await self._services.cluster.joining(),
-            service_cidr=await self._cidr(takes=traits.family.takes_any_kubelet_setting),
+            service_cidr=await self._services.cluster.service_cidr()
+            if traits.family.takes_any_kubelet_setting
+            else "",
             tags=tags,
             reserved_capacity=self._services.settings.reserved_capacity,
         )
-        templates = builder.render(_claim(node_class, chosen), _launch_options(chosen))
+        templates = builder.render(
+            _claim(node_class, chosen),
+            LaunchOptions(
+                options=(InstanceOption(chosen.kind, chosen.kind.offerings[:1]),),
+                capacity_type=ON_DEMAND,
+                tenancy=chosen.tenancy,
+            ),
+        )
         return _DryRun(
             node_class=node_class, template=templates[0].template, instance_type=chosen.kind.name, tags=tags
         )
-
-    async def _cidr(self, *, takes: bool) -> str:
-        return await self._services.cluster.service_cidr() if takes else ""
 
     async def _template(self, dry_run: _DryRun) -> ValidationFailure | None:
         try:
@@ -359,14 +357,6 @@ def _claim(node_class: EC2NodeClass, chosen: ValidationInstanceType) -> NodeClai
     return NodeClaim(
         metadata=ObjectMeta(name="validation", labels={NODEPOOL: chosen.pool}),
         spec=NodeClaimSpec(node_class_ref=reference),
-    )
-
-
-def _launch_options(chosen: ValidationInstanceType) -> LaunchOptions:
-    return LaunchOptions(
-        options=(InstanceOption(chosen.kind, chosen.kind.offerings[:1]),),
-        capacity_type=ON_DEMAND,
-        tenancy=chosen.tenancy,
     )
 
 

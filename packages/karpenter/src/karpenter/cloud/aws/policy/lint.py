@@ -117,7 +117,6 @@ def lint_policy(text: str, *, sort: str = "") -> tuple[PolicyFinding, ...]:
 
 @cache
 def needed_actions() -> frozenset[str]:
-    """Return the actions that the operator calls."""
     documents = policies(PolicyScope(cluster="c", region="r", account="0"))
     found = [each for document in documents.values() for each in statements_of(document)]
     return frozenset(action for statement in found for action in statement.actions)
@@ -433,14 +432,8 @@ def _identity(statement: PolicyStatement) -> str:
 def _changes(name: str, old: PolicyStatement, new: PolicyStatement) -> Iterator[str]:
     for field, label in (("actions", "action"), ("resources", "resource")):
         before, after = set(getattr(old, field)), set(getattr(new, field))
-        yield from _listed_changes(name, label, before, after)
+        yield from (f"statement {name}: + {label} {each}" for each in sorted(after - before))
+        yield from (f"statement {name}: - {label} {each}" for each in sorted(before - after))
     for field in ("effect", "not_actions", "not_resources", "principal", "condition"):
         if getattr(old, field) != getattr(new, field):
             yield f"statement {name}: {field.replace('_', ' ')} differs"
-
-
-def _listed_changes(name: str, label: str, before: set[str], after: set[str]) -> Iterable[str]:
-    return [
-        *(f"statement {name}: + {label} {each}" for each in sorted(after - before)),
-        *(f"statement {name}: - {label} {each}" for each in sorted(before - after)),
-    ]

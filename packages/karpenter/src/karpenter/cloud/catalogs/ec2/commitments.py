@@ -67,7 +67,6 @@ def _read_plans(region: str) -> list[Commitment]:
 
 
 def render_commitments(commitments: tuple[Commitment, ...]) -> dict[str, Any]:
-    """Return commitments as the setting reads them."""
     return {
         "commitments": [
             {key: value for key, value in msgspec.to_builtins(each).items() if value not in ("", 0, None)}
@@ -102,6 +101,7 @@ def savings_plan(plans: Any, plan: Any, *, region: str, on_demand: Mapping[str, 
         for rate in _rates(plans, plan["savingsPlanId"], region)
         if (kind := _property(rate, "instanceType")) in on_demand
     ]
+    text = plan.get("end")
     return Commitment(
         name=plan["savingsPlanId"],
         kind="SavingsPlan",
@@ -109,7 +109,7 @@ def savings_plan(plans: Any, plan: Any, *, region: str, on_demand: Mapping[str, 
         region=plan.get("region", ""),
         hourly=float(plan["commitment"]),
         rate=round(median(shares), _DIGITS) if shares else 1.0,
-        until=_moment(plan.get("end")),
+        until=datetime.fromisoformat(text) if text else None,
     )
 
 
@@ -141,7 +141,3 @@ def _pages(ask: Any, **parameters: Any) -> Iterator[Any]:
 
 def _property(rate: Any, name: str) -> str:
     return next((each["value"] for each in rate.get("properties", ()) if each["name"] == name), "")
-
-
-def _moment(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None

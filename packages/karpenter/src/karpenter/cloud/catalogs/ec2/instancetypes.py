@@ -39,7 +39,7 @@ from karpenter.api.labels import (
     ZONE,
 )
 from karpenter.cloud.catalogs.ec2.data import Data, InstanceFacts
-from karpenter.cloud.catalogs.ec2.volumes import PUBLIC_IPV4, volume_prices
+from karpenter.cloud.catalogs.ec2.volumes import PUBLIC_IPV4_HOURLY, volume_prices
 from karpenter.cloud.catalogs.kwok import Interner
 from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 from karpenter.core.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources
@@ -130,7 +130,7 @@ SPOT_SHARE: Final = MappingProxyType(
 """Median share of the on-demand price, by instance category."""
 
 OTHER_SPOT_SHARE: Final = 0.44
-SPREAD: Final = 0.1
+SPOT_SPREAD: Final = 0.1
 
 _STEPS: Final = 1000
 _DECIMALS: Final = 5
@@ -163,7 +163,7 @@ def assemble(region: str, listings: Iterable[Listing]) -> Catalog:
         restricted_domains=frozenset({DOMAIN}),
         reservation_label=RESERVATION_ID,
         volume_prices=volume_prices(region),
-        public_ipv4_price=PUBLIC_IPV4,
+        public_ipv4_price=PUBLIC_IPV4_HOURLY,
     )
 
 
@@ -371,7 +371,6 @@ def regional_price(us_east_1: float, factor: float) -> float:
 
 
 def spot_price(name: str, zone: str, on_demand: float) -> float:
-    """Return the modelled spot price of a type in a zone."""
     share = SPOT_SHARE.get(category(name), OTHER_SPOT_SHARE)
     step = crc32(f"{name}/{zone}".encode()) % (2 * _STEPS + 1) - _STEPS
-    return round(on_demand * share * (1 + SPREAD * step / _STEPS), _DECIMALS)
+    return round(on_demand * share * (1 + SPOT_SPREAD * step / _STEPS), _DECIMALS)

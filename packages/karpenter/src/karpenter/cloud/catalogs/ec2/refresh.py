@@ -116,7 +116,6 @@ def described(
 
 
 def instance_types(ec2: EC2Client) -> list[Record]:
-    """Return the record of every type that could be a node."""
     pages = ec2.get_paginator("describe_instance_types").paginate(
         Filters=[
             {"Name": "supported-virtualization-type", "Values": ["hvm"]},
@@ -134,7 +133,6 @@ def zone_ids(ec2: EC2Client) -> dict[str, str]:
 
 
 def zones_by_type(ec2: EC2Client) -> dict[str, set[str]]:
-    """Return the names of the zones that offer each type."""
     pages = ec2.get_paginator("describe_instance_type_offerings").paginate(
         LocationType="availability-zone", PaginationConfig={"PageSize": 1000}
     )

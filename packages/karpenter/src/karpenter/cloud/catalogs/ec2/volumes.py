@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 
-PUBLIC_IPV4: Final = 0.005
+PUBLIC_IPV4_HOURLY: Final = 0.005
 """Dollars per hour, the same in every region: https://aws.amazon.com/vpc/pricing/."""
 
 # Dollars per month in us-east-1: https://aws.amazon.com/ebs/pricing/. What a volume has included:
@@ -73,7 +73,6 @@ _DIGITS: Final = 6
 
 
 def volume_prices(region: str) -> Mapping[str, VolumePrice]:
-    """Return what volumes cost in a region, by volume type."""
     known = load_data().regions.get(region)
     factor = _FACTORS.get(region, known.price_factor if known is not None else 1.0)
     return {

@@ -78,7 +78,7 @@ class _Zones:
         return next(iter(left), NONE)
 
     def _required(self, pod: Pod) -> frozenset[str] | None:
-        first, *_ = relaxations(pod.spec, (), respect=False)
+        first = next(relaxations(pod.spec, (), respect=False))
         if ZONE not in first.strict:
             return None
         wanted = first.strict[ZONE]

@@ -17,7 +17,7 @@ import numpy as np
 
 from karpenter.api.labels import INITIALIZED, PREFER_NO_SCHEDULE, REGISTERED
 from karpenter.api.pod import Pod, Toleration
-from karpenter.core.model.hostportusage import HostPort, host_ports
+from karpenter.core.model.hostportusage import HostPort, HostPortUsage, host_ports
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import add, pod_requests
@@ -59,6 +59,9 @@ class Template:
         self.min_values = {r.key: r.min_values for r in pool.requirements if r.min_values}
         self.reserves = bool(self.table.reserved)
         self.has_daemon_ports = any(self.ports)
+        self.taken_ports = list(map(HostPortUsage, self.ports))
+        """The host ports that daemons take on each type."""
+
         self._domains: dict[str, frozenset[str]] = {}
 
     def domains(self, key: str) -> frozenset[str]:

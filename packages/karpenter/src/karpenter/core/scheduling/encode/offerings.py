@@ -13,6 +13,7 @@ NodePool. No table knows pods, claims or topology.
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -21,7 +22,7 @@ from karpenter.api.labels import RESERVED
 from karpenter.core.model.requirement import Requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -42,6 +43,9 @@ _FEW: Final = 32
 
 _KEPT: Final = 16
 """How many offering tables are kept for later problems."""
+
+_REMEMBERED: Final = 8192
+"""For how many requirements a table remembers the offerings; pods can state any number of them."""
 
 
 class PoolOfferingTable:
@@ -171,14 +175,17 @@ class OfferingTable:
         self._by_capacity_type: dict[str, NDArray[np.bool_]] = {}
         self._room: dict[tuple[str, ...], NDArray[np.int64]] = {}
         self._absent = absent
+        self._named = frozenset(_label_keys(types))
         self._label_values: dict[str, _LabelValues] = {}
-        self._matching: dict[Requirement, Bits] = {}
+        self._matching: OrderedDict[Requirement, Bits] = OrderedDict()
 
     def matching(self, requirement: Requirement) -> Bits:
         """Return the offerings that satisfy `requirement`."""
         found = self._matching.get(requirement)
         if found is None:
             found = self._matching[requirement] = self.label_values(requirement.key).matching(requirement)
+            if len(self._matching) > _REMEMBERED:
+                self._matching.popitem(last=False)
         return found
 
     def has_capacity_type(self, capacity_type: str) -> NDArray[np.bool_]:
@@ -199,11 +206,25 @@ class OfferingTable:
         return found
 
     def label_values(self, key: str) -> _LabelValues:
+        if key not in self._named and key not in self._absent:
+            return self._open
         found = self._label_values.get(key)
         if found is None:
             found = _LabelValues(key, self.types, len(self.offerings), key in self._absent)
             self._label_values[key] = found
         return found
+
+    @cached_property
+    def _open(self) -> _LabelValues:
+        """Of every key that no type and no offering names: pods can state any number of them."""
+        return _LabelValues("", self.types, len(self.offerings), well_known=False)
+
+
+def _label_keys(types: Iterable[InstanceType]) -> Iterator[str]:
+    for kind in types:
+        yield from kind.requirements.keys()
+        for offering in kind.available:
+            yield from offering.requirements.keys()
 
 
 def to_bits(flags: Flags) -> Bits:

@@ -84,7 +84,7 @@ class NodeGroups:
         known: dict[object, NodeGroup] = {}
         numbers = np.zeros(len(nodes), np.int64)
         for position, node in enumerate(nodes):
-            labels = {key: node.labels[key] for key in keys if key in node.labels}
+            labels = {key: value for key, value in node.labels.items() if key in keys}
             identity = (frozenset(labels.items()), node.taints)
             if identity not in known:
                 known[identity] = NodeGroup(len(known), labels, node.taints)
@@ -97,10 +97,10 @@ def relevant_label_keys(relaxations: Iterable[CompiledRelaxation]) -> frozenset[
     """Return every label key that decides anything under these relaxations."""
     keys: set[str] = set()
     for compiled in relaxations:
-        keys |= compiled.relaxation.requirements.keys()
-        keys |= compiled.relaxation.strict.keys()
+        keys.update(compiled.relaxation.requirements.keys())  # |= with a view would copy the set each time
+        keys.update(compiled.relaxation.strict.keys())
         for each in compiled.volumes:
-            keys |= each.keys()
+            keys.update(each.keys())
         keys.update(demand.group.key for demand in compiled.demands.domains)
     return frozenset(keys)
 

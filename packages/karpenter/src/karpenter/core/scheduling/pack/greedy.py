@@ -1,7 +1,9 @@
 """
 Greedy packing: first fit, from the largest pods down. Packing by price starts from its result.
 
-Classes are placed in the order of their cpu and memory requests. A pod goes to the first existing node that
+Classes are placed in the order of their cpu and memory requests; those with so many alternatives and
+preferences that they are costly to place come after all others, so that a run that is stopped has placed
+what is easy. A pod goes to the first existing node that
 takes it, else to the claim with the fewest pods that does, else to a new claim of the first NodePool that
 can serve it; if nothing takes it, one preference is relaxed and it is tried again. Pods that depend on
 other pods (affinity, devices) or on what claims may release (reservations, limits) are tried again as long
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
 _FEW: Final = 16
 """Up to this many pods, one at a time is faster than distributing them."""
 
+_CHEAP: Final = 16
+"""With more relaxations and topology terms than this, pods are placed after those with fewer."""
+
 _TAKEN: Final = int(np.iinfo(np.int64).max)
 
 
@@ -51,12 +56,12 @@ def pack(scheduler: Scheduler, waiting: dict[int, int]) -> dict[int, int]:
     # Upstream pops pods from a queue and pushes those that fail to its end until a whole round places none:
     # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/provisioning/scheduling/queue.go
     queue = [each for each in scheduler.encoded.classes if waiting.get(each.number)]
+    queue.sort(key=lambda each: _is_costly(scheduler, each))
     left = dict(waiting)
     while queue:
         again, moved = [], False
         for each in queue:
-            if scheduler.stop():
-                scheduler.is_complete = False
+            if scheduler.is_stopped():
                 return {n: c for n, c in left.items() if c}
             before = left[each.number]
             left[each.number] = place_class(scheduler, each, before)
@@ -65,6 +70,12 @@ def pack(scheduler: Scheduler, waiting: dict[int, int]) -> dict[int, int]:
                 again.append(each)
         queue = again if moved else []
     return {n: c for n, c in left.items() if c}
+
+
+def _is_costly(scheduler: Scheduler, each: PodClass) -> bool:
+    by_relaxation = scheduler.pod_data[each.number]
+    demands = by_relaxation[0].demands
+    return len(by_relaxation) + len(demands.domains) + len(demands.hosts) > _CHEAP
 
 
 def depends_on_others(scheduler: Scheduler, each: PodClass) -> bool:
@@ -83,7 +94,9 @@ def place_class(scheduler: Scheduler, each: PodClass, count: int) -> int:
     if depends_on_others(scheduler, each):
         return OneByOne(scheduler, by_relaxation).place(count)
     scheduler.must_wait = False
-    for pod_data in by_relaxation:
+    for position, pod_data in enumerate(by_relaxation):
+        if position and scheduler.is_stopped():
+            break
         count = place_together(scheduler, pod_data, count)
         if not count or scheduler.must_wait:
             break

@@ -188,8 +188,10 @@ class ClaimStates:
         return found
 
     def _step(self, state: ClaimState, wanted: Requirements) -> ClaimState | None:
+        if not state.requirements.accepts(wanted, self._undefined_ok):
+            return None
         bits = state.template.table.keep(state.bits, wanted)
-        if not bits or not state.requirements.accepts(wanted, self._undefined_ok):
+        if not bits:
             return None
         merged = state.requirements.intersect(wanted)
         if merged == state.requirements and bits == state.bits:

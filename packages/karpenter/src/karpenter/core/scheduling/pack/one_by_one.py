@@ -128,14 +128,17 @@ class OneByOne:
     def __init__(self, scheduler: Scheduler, by_relaxation: Sequence[PodData]) -> None:
         self._scheduler = scheduler
         self._changes: list[int] = []
-        self._candidates = [_Candidates(scheduler, pod_data, self._changes) for pod_data in by_relaxation]
+        self._by_relaxation = by_relaxation
+        self._candidates = [_Candidates(scheduler, by_relaxation[0], self._changes)]
+        """By relaxation, as far as any pod had to go."""
+
         self._many = ClaimFill(scheduler, by_relaxation[0])
 
     def place(self, count: int) -> int:
         """Place up to `count` pods; return how many are left."""
         pause, longest = 0, 1
-        first, *_ = self._candidates
-        while count:
+        first = self._candidates[0]
+        while count and not self._scheduler.is_stopped():
             if pause:
                 pause -= 1
             elif count > _FEW and not first.has_nodes:
@@ -153,7 +156,10 @@ class OneByOne:
     def _place_one(self) -> bool:
         """Place one pod, relaxing its preferences one after the other."""
         self._scheduler.must_wait = False
-        for position, candidates in enumerate(self._candidates):
+        for position in range(len(self._by_relaxation)):
+            if position and self._scheduler.is_stopped():
+                return False
+            candidates = self._under(position)
             placed = candidates.place_one()
             if position:  # the first relaxation, which the next pod begins with, must find all claims
                 candidates.end_search()
@@ -162,6 +168,12 @@ class OneByOne:
             if self._scheduler.must_wait:
                 return False
         return False
+
+    def _under(self, position: int) -> _Candidates:
+        if position == len(self._candidates):
+            pod_data = self._by_relaxation[position]
+            self._candidates.append(_Candidates(self._scheduler, pod_data, self._changes))
+        return self._candidates[position]
 
 
 class _ClaimQueue:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from karpenter.core.model.hostportusage import HostPort, first_conflict
+from karpenter.core.model.hostportusage import HostPortUsage
 from karpenter.core.scheduling.encode.offerings import Bits, amounts_of
 from karpenter.core.scheduling.pack.allocator import Allocator
 from karpenter.core.scheduling.pack.existingnode import NodeGroups, Nodes, ResourceRatio, relevant_label_keys
@@ -325,7 +325,7 @@ class Scheduler:
 
         world = encoded.devices
         self.devices = Allocator(world, self.states, problem.nodes) if world is not None else None
-        self._ports: dict[int, tuple[HostPort, ...]] = {}
+        self._ports: dict[int, HostPortUsage] = {}
         self._volumes: dict[int, dict[str, frozenset[str]]] = {}
         self._topology_counts = TopologyCounts(self.topology, problem.nodes)
         self._narrowings: dict[int, Narrowings] = {}
@@ -335,6 +335,12 @@ class Scheduler:
 
         self.must_wait = False
         """Set when a pod was refused only because reservations are used up: it waits for them."""
+
+    def is_stopped(self) -> bool:
+        """Whether the time is up; then pods are left that were not considered."""
+        if self.stop():
+            self.is_complete = False
+        return not self.is_complete
 
     def narrowings(self, pod_data: PodData) -> Narrowings:
         """Return the narrowings of a relaxation, which are remembered."""
@@ -382,9 +388,8 @@ class Scheduler:
 
     def fits_ports(self, pod_data: PodData, number: int) -> bool:
         """Return whether the host ports of a pod are free on a bin."""
-        return (
-            not pod_data.pod_class.ports
-            or first_conflict(pod_data.pod_class.ports, self._ports_on(number)) is None
+        return not pod_data.pod_class.ports or not self._ports_on(number).conflicts_with(
+            pod_data.pod_class.ports
         )
 
     def fits_volumes(self, pod_data: PodData, node: int) -> bool:
@@ -563,7 +568,7 @@ class Scheduler:
     def _record(self, pod_data: PodData, number: int, count: int) -> None:
         self.placements.add(pod_data, number, count)
         if pod_data.pod_class.ports:
-            self._ports[number] = self._ports_on(number) + pod_data.pod_class.ports
+            self._ports_on(number).add(pod_data.pod_class.ports)
 
     def holds(self, claim: int, state: ClaimState, total: tuple[int, ...]) -> bool:
         """Return whether a claim in `state` could hold `total`, limits and reservations considered."""
@@ -619,7 +624,7 @@ class Scheduler:
         if not pod_data.pod_class.ports or not template.has_daemon_ports:
             return state
         free = np.array(
-            [first_conflict(pod_data.pod_class.ports, ports) is None for ports in template.ports], bool
+            [not ports.conflicts_with(pod_data.pod_class.ports) for ports in template.taken_ports], bool
         )
         bits: Bits = template.table.keep_types(state.bits, free)
         return self.states.of(template, state.requirements, bits) if bits else None
@@ -651,10 +656,12 @@ class Scheduler:
             return state
         return self.devices.narrowed(pod_data.pod_class, number, state, total)
 
-    def _ports_on(self, number: int) -> tuple[HostPort, ...]:
-        if number not in self._ports:
-            self._ports[number] = self.problem.nodes[number].ports if number < self.nodes.count else ()
-        return self._ports[number]
+    def _ports_on(self, number: int) -> HostPortUsage:
+        found = self._ports.get(number)
+        if found is None:
+            taken = self.problem.nodes[number].ports if number < self.nodes.count else ()
+            found = self._ports[number] = HostPortUsage(taken)
+        return found
 
     def _volumes_on(self, node: int) -> dict[str, frozenset[str]]:
         if node not in self._volumes:

@@ -11,7 +11,7 @@ as kube-scheduler does (https://kubernetes.io/docs/concepts/scheduling-eviction/
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.problem import ExistingNode, Problem, TopologyNode
 
+
+_DemandsByTerm: TypeAlias = "dict[tuple[TopologyType, int], TopologyDemand]"
 
 _EVERY_NODE: Final = NodeFilter()
 
@@ -73,6 +75,12 @@ class Topology:
         self._stated_by: dict[tuple[int, int], tuple[TopologyDemand, ...]] = {}
         """What the relaxations of pod constraints name, by their number and position."""
 
+        self._inverse_by: dict[int, tuple[TopologyDemand, ...]] = {}
+        """The anti-affinity of other pods that limits pods, by the number of their constraints."""
+
+        self._demands: dict[tuple[int, int], TopologyDemands] = {}
+        """By the number of the constraints and the identity of what they name."""
+
         self._by_selector = _GroupIndex()
         self._inverse = _GroupIndex()
         for located in problem.bound_pods:
@@ -82,18 +90,39 @@ class Topology:
     def prepare(self, different: Iterable[PodConstraints]) -> None:
         """Set up every group that pods with these constraints name under any relaxation."""
         for constraints in different:
+            known: _DemandsByTerm = {}
+            before: Relaxation | None = None
             for position, relaxation in enumerate(constraints.relaxations):
-                self._stated_by[constraints.number, position] = tuple(self._stated(constraints, relaxation))
+                key = constraints.number, position
+                self._stated_by[key] = (
+                    self._stated_by[constraints.number, position - 1]
+                    if before is not None and _names_the_same(relaxation, before)
+                    else tuple(self._stated(constraints, relaxation, known))
+                )
+                before = relaxation
             for term in required_anti_affinity(constraints.example.spec):
                 self._group(self._inverse_key(constraints.example, term), self._inverse)
 
     def demands(self, constraints: PodConstraints, position: int) -> TopologyDemands:
         """Return the groups that limit pods under one relaxation of constraints that were prepared."""
-        found = list(self._stated_by[constraints.number, position])
-        found += [
-            TopologyDemand(group, False)
-            for group in self._inverse.selecting(constraints.namespace, constraints.labels)
-        ]
+        stated = self._stated_by[constraints.number, position]
+        key = constraints.number, id(stated)  # the tuple is kept, so no other object has its id
+        known = self._demands.get(key)
+        if known is None:
+            known = self._demands[key] = self._limiting((*stated, *self._inverse_demands(constraints)))
+        return known
+
+    def _inverse_demands(self, constraints: PodConstraints) -> tuple[TopologyDemand, ...]:
+        found = self._inverse_by.get(constraints.number)
+        if found is None:
+            found = self._inverse_by[constraints.number] = tuple(
+                TopologyDemand(group, False)
+                for group in self._inverse.selecting(constraints.namespace, constraints.labels)
+            )
+        return found
+
+    @staticmethod
+    def _limiting(found: tuple[TopologyDemand, ...]) -> TopologyDemands:
         if not found:
             return _NOTHING
         domains = tuple(d for d in found if not d.group.by_host)
@@ -103,13 +132,13 @@ class Topology:
 
     def counting(self, constraints: PodConstraints) -> tuple[TopologyGroup, ...]:
         """Return the groups that count pods with these constraints wherever they are placed."""
-        groups = list(self._by_selector.selecting(constraints.namespace, constraints.labels))
+        selecting = self._by_selector.selecting(constraints.namespace, constraints.labels)
+        groups = dict.fromkeys(selecting)  # in their order, each once
         # Anti-affinity is symmetric: a running pod keeps off the pods that its own term selects:
         # https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#inter-pod-affinity-and-anti-affinity
         for term in required_anti_affinity(constraints.example.spec):
             group = self._groups[self._inverse_key(constraints.example, term)]
-            if group not in groups:
-                groups.append(group)
+            groups.setdefault(group)
         return tuple(groups)
 
     def counts_labels(self, group: TopologyGroup, labels: Requirements, taints: Sequence[Taint]) -> bool:
@@ -124,19 +153,28 @@ class Topology:
             self._counted[key] = group.spec.filter.matches(Requirements.from_labels(node.labels), node.taints)
         return self._counted[key]
 
-    def _stated(self, constraints: PodConstraints, relaxation: Relaxation) -> Iterator[TopologyDemand]:
+    def _stated(
+        self, constraints: PodConstraints, relaxation: Relaxation, known: _DemandsByTerm
+    ) -> Iterator[TopologyDemand]:
+        """Yield what a relaxation names; `known` is what the terms of others name, by identity."""
         pod = constraints.example
         for spread in relaxation.spreads:
             # A missing selector matches no pods:
             # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
             if spread.label_selector is not None:  # a spread that selects nothing limits nothing
-                yield self._demand(constraints, self._spread_key(pod, spread))
+                key = TopologyType.SPREAD, id(spread)
+                if key not in known:
+                    known[key] = self._demand(constraints, self._spread_key(pod, spread))
+                yield known[key]
         for kind, terms in (
             (TopologyType.POD_AFFINITY, relaxation.pod_affinity),
             (TopologyType.POD_ANTI_AFFINITY, relaxation.pod_anti_affinity),
         ):
             for term in terms:
-                yield self._demand(constraints, self._term_key(pod, term, kind))
+                key = kind, id(term)
+                if key not in known:
+                    known[key] = self._demand(constraints, self._term_key(pod, term, kind))
+                yield known[key]
 
     def _demand(self, constraints: PodConstraints, key: TopologyGroupKey) -> TopologyDemand:
         group = self._group(key, self._by_selector)
@@ -233,6 +271,14 @@ class Topology:
             group.hosts.add(self._bins[name], count)
         else:
             group.hosts.elsewhere += count
+
+
+def _names_the_same(one: Relaxation, other: Relaxation) -> bool:
+    return (
+        one.spreads is other.spreads
+        and one.pod_affinity is other.pod_affinity
+        and one.pod_anti_affinity is other.pod_anti_affinity
+    )
 
 
 class _EqualPods(msgspec.Struct):

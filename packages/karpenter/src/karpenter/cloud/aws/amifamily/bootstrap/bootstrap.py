@@ -25,7 +25,7 @@ class BadUserData(ValueError):  # noqa: N818  says what is wrong
 
 
 class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node needs to join."""
+    """Facts and settings that a node needs to join."""
 
     cluster: str
     endpoint: str
@@ -55,12 +55,10 @@ class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_ipv6(self) -> bool:
-        """Whether pods have IPv6 addresses."""
         return is_ipv6(self.dns)
 
 
 def is_ipv6(address: str) -> bool:
-    """Return whether an address is an IPv6 address."""
     try:
         return ip_address(address).version == 6  # noqa: PLR2004  the number is the name
     except ValueError:

@@ -65,7 +65,6 @@ class Part(msgspec.Struct, frozen=True):
 
 
 def is_archive(text: str) -> bool:
-    """Say whether a text says that it is a MIME archive."""
     return text.strip().startswith(_STARTS)
 
 

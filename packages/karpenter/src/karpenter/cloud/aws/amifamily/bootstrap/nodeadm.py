@@ -71,7 +71,7 @@ def _custom(text: str) -> tuple[Part, ...]:
         return ()
     if is_archive(text):
         return tuple(part.with_type_only() for part in parse_archive(text))
-    return (Part.of(NODE_CONFIG if _is_node_config(text) else SHELL, text),)
+    return (Part.of(SHELL if _node_config_problem(text) else NODE_CONFIG, text),)
 
 
 def script_problem(text: str) -> str:
@@ -88,10 +88,6 @@ def script_problem(text: str) -> str:
         return ""
     problem = _node_config_problem(text)
     return f"{problem}; it is run as a script, and does not begin with #!" if problem else ""
-
-
-def _is_node_config(text: str) -> bool:
-    return not _node_config_problem(text)
 
 
 def _node_config_problem(text: str) -> str:
