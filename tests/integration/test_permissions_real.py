@@ -51,7 +51,7 @@ async def install(client: Client) -> None:
     """Apply what ``karpenter manifests`` prints."""
     printed = CliRunner().invoke(main, ["manifests", "--set", VALUES])
     for each in yaml.safe_load_all(printed.stdout):
-        plural = re.sub(r"s?$", "s", each["kind"].lower())
+        plural = re.sub(r"(?<=[^s])$", "s", re.sub(r"y$", "ie", each["kind"].lower()))
         namespaced = "namespace" in each["metadata"]
         target = untyped(each["apiVersion"], plural, kind=each["kind"], namespaced=namespaced)
         await client.apply(target, each)

@@ -118,7 +118,8 @@ def test_a_class_without_subnets_is_named_with_its_condition(config: Path) -> No
         each["change"] for each in found["changes"]
     ]
     assert told["answer"] == "It is not ready, so nothing is launched for it."
-    assert "SubnetsReady: the subnet selector matches no subnet" in told["because"]
+    because = "SubnetsReady: no subnet of us-west-2 has tag karpenter.sh/discovery=elsewhere"
+    assert because in told["because"]
 
 
 def test_what_is_sold_out_is_not_promised(config: Path) -> None:
