@@ -150,6 +150,5 @@ def test_a_zone_that_the_pool_leaves_out_is_added(config: Path) -> None:
     found = eventually(config, "deployment/zonal", lambda each: "add us-west" in str(each["changes"]))
 
     assert found["changes"][0]["change"] == (
-        "add us-west-2b to the values of topology.kubernetes.io/zone in NodePool zonal "
-        "(its EC2NodeClass needs a subnet there)"
+        "add us-west-2b to the values of topology.kubernetes.io/zone in NodePool zonal"
     )

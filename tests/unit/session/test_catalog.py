@@ -69,6 +69,18 @@ def _kind(group: str) -> str:
             "aws:sa-east-1",
             id="subnets of an EC2NodeClass, before there is a node",
         ),
+        pytest.param(
+            cluster(pool(EC2, "us-east-1a", "us-east-1b"), classes=(EC2,), subnets=("sa-east-1a",)),
+            "",
+            "aws:sa-east-1",
+            id="subnets, though a NodePool names zones of another region",
+        ),
+        pytest.param(
+            cluster(pool(EC2, "us-east-1a")),
+            EKS,
+            "aws:eu-central-1",
+            id="the address of EKS, though a NodePool names zones of another region",
+        ),
         pytest.param(cluster(pool()), EKS, "aws:eu-central-1", id="the address of EKS"),
         pytest.param(cluster(), EKS, "aws:eu-central-1", id="EKS without Karpenter's objects"),
         pytest.param(cluster(pool("eks.amazonaws.com")), EKS, "aws:eu-central-1", id="EKS Auto Mode"),

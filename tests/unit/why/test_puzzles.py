@@ -709,6 +709,22 @@ def test_a_node_class_that_was_not_read_is_noted(tmp_path: Path) -> None:
     assert "EC2NodeClass default was not read, so prices lack the volumes of its machines" in found["because"]
 
 
+def test_a_zone_is_added_in_which_the_node_class_has_a_subnet(tmp_path: Path) -> None:
+    """Of the zones that would do, one is named that needs nothing else."""
+    ready = ec2_class()
+    ready["status"] = {
+        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": SINCE}],
+        "subnets": [{"id": "subnet-1", "zone": "us-east-1b", "zoneID": "use1-az2"}],
+    }
+    elsewhere = ec2_pool(**required((ZONE, "In", ["us-west-2a"])))
+
+    found = answer("pod/a", [elsewhere, ready, pod("a")], tmp_path, "--catalog", "aws")
+
+    assert [each["change"] for each in found["changes"]] == [
+        "add us-east-1b to the values of topology.kubernetes.io/zone in NodePool default"
+    ]
+
+
 def test_rules_of_doctor_about_the_node_pool_are_among_the_causes(tmp_path: Path) -> None:
     """A capital letter in a category leaves no instance type, and why says so as doctor does."""
     category = {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["C"]}

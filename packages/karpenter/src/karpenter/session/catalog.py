@@ -18,7 +18,7 @@ from karpenter.cloud.catalogs.ec2.data import load_data, region_of_zone
 from karpenter.cloud.catalogs.load import AWS, KWOK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
@@ -84,13 +84,13 @@ def suited_catalog(view: ClusterView, *, host: str = "") -> str:
         return _most(map(_catalog_of, (each for each in machines if _is_kwok(each)))) or KWOK
     found = list(map(_catalog_of, machines))
     if AWS in bought:
-        return _most(each for each in found if each != KWOK) or _in_region(_most(_regions(view, host)))
+        return _most(each for each in found if each != KWOK) or _in_region(_region(view, host))
     classes = {_CLOUDS[group] for group, _, _ in view.node_classes if group in _CLOUDS}
     if named := _most(found):
         return named
     if classes == {KWOK}:
         return KWOK
-    region = _most(_regions(view, host))
+    region = _region(view, host)
     return _in_region(region) if region or AWS in classes else ""
 
 
@@ -137,20 +137,22 @@ def _provider_id(machine: Node | NodeClaim) -> str:
     return found if found is not None else machine.status.provider_id  # type: ignore[union-attr]  # of a claim
 
 
-def _regions(view: ClusterView, host: str) -> Iterator[str]:
-    """Yield the region of every zone that pools or subnets name; else that of the API server."""
-    zones = [
+def _region(view: ClusterView, host: str) -> str:
+    """Return the region of the subnets of node classes, else of the API server, else of what pools name."""
+    subnets = (zone for each in view.node_classes.values() for zone in each.zones)
+    eks = _EKS_HOST.search(host)
+    named = (
         zone
         for pool in view.pools.values()
         for each in pool.spec.template.spec.requirements
         if each.key == ZONE and each.operator == "In"
         for zone in each.values
-    ]
-    zones += [zone for each in view.node_classes.values() for zone in each.zones]
-    found = [*filter(None, map(region_of_zone, zones))]
-    yield from found
-    if not found and (eks := _EKS_HOST.search(host)):
-        yield _known(eks["region"])
+    )
+    return (
+        _most(map(region_of_zone, subnets))
+        or (_known(eks["region"]) if eks else "")
+        or _most(map(region_of_zone, named))
+    )
 
 
 def _known(region: str) -> str:

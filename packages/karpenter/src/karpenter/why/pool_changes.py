@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.labels import ZONE
+from karpenter.api.nodepool import NodePool, PoolRequirement
 from karpenter.core.model.requirement import RequirementError, requirement
 from karpenter.core.model.resources import CPU, MEMORY, add, human_amount, parse_resources, render_amount
 from karpenter.core.scheduling.build.nodepools import pool_usage
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from karpenter.api.meta import ResourceList
-    from karpenter.api.nodepool import NodePool, PoolRequirement
     from karpenter.core.scheduling.build.nodepools import PoolReadiness
     from karpenter.core.scheduling.problem import Reason
     from karpenter.core.state.cluster import ClusterView
@@ -141,7 +141,10 @@ def _requirements(refused: RefusedPods, pool: NodePool, reason: Reason) -> Itera
     entries = pool.spec.template.spec.requirements
     keys = dict.fromkeys(map(label_of, entries))
     for key in sorted(keys, key=lambda each: each != reason.label):
-        without = _with_requirements(pool, tuple(each for each in entries if label_of(each) != key))
+        rest = tuple(each for each in entries if label_of(each) != key)
+        if key == ZONE and (zones := _zones_of_class(refused.view, pool)):
+            rest += (PoolRequirement(key=ZONE, operator="In", values=tuple(sorted(zones))),)
+        without = _with_requirements(pool, rest)
         option = cheapest_option(without, demand, catalog)
         if option is not None and (value := option.value(key, demand.alternatives[0])):
             meant = _meant(entries, key, values_of(key, [without], catalog))
@@ -165,7 +168,8 @@ def allow_value(view: ClusterView, pool: NodePool, key: str, value: str) -> Iter
         told.append(text)
         kept += [changed] if changed is not None else []
     if told:
-        subnet = " (its EC2NodeClass needs a subnet there)" if key == ZONE and _buys_from_ec2(pool) else ""
+        lacks = key == ZONE and _buys_from_ec2(pool) and value not in _zones_of_class(view, pool)
+        subnet = " (its EC2NodeClass needs a subnet there)" if lacks else ""
         changed_pool = _with_requirements(pool, tuple(kept))
         text = f"{' and '.join(told)} in NodePool {pool.name}{subnet}"
         yield Trial(text, with_pool(view, changed_pool), pool.name)
@@ -193,6 +197,13 @@ def _allowing(entry: PoolRequirement, value: str) -> tuple[str, PoolRequirement 
         case _:
             return f"drop the requirement {entry.key} {entry.operator}", None
     return text, msgspec.structs.replace(entry, values=values) if values else None
+
+
+def _zones_of_class(view: ClusterView, pool: NodePool) -> frozenset[str]:
+    """Return the zones in which the node class of a NodePool has subnets, as far as its status says."""
+    ref = pool.spec.template.spec.node_class_ref
+    found = view.node_classes.get((ref.group, ref.kind, ref.name))
+    return frozenset(found.zones) if found is not None else frozenset()
 
 
 def _buys_from_ec2(pool: NodePool) -> bool:
