@@ -89,7 +89,7 @@ def test_room_is_kept_for_nominated_pods(api: Api) -> None:
 
 
 def test_a_pod_that_fits_nowhere_loses_its_nomination(api: Api) -> None:
-    """Where no eviction would help, the scheduler withdraws it, whoever has set it."""
+    """Where no eviction would help, the scheduler withdraws it, also what another client has set."""
     join(api, "n", cpu="1")
     waiting(api, "new", cpu="2")
     nominate(api, "new", "n")

@@ -27,7 +27,7 @@ def test_a_pod_pays_for_its_share_of_cpu_and_of_memory() -> None:
 
 
 def test_daemonsets_are_overhead() -> None:
-    """What DaemonSets request is nobody's in particular, and is told apart from what is idle."""
+    """What DaemonSets request belongs to no workload, and is told apart from what is idle."""
     found = allocate_costs({"n": NODE}, [pod("kube-system/agent", 400, daemon=True), pod("a/web", 2000)])
 
     assert [each.name for each in found.namespaces] == ["a"]

@@ -6,7 +6,7 @@ real plan can cost less. Its dual gives each resource of each machine a value, s
 more than its price. Adding up what the pods pay at such values is a lower bound whatever the values are, so
 the bound is always computed from the values and never taken from the program's own answer.
 
-With the optional library ``highspy`` the values are the best there are (:mod:`.linear`). Without it they are
+With the library ``highspy`` the values are the best there are (:mod:`.linear`). Without it they are
 the best values that are equal for all machines, which gives a weaker bound; the plan names the method.
 
 Every placed pod counts, on the offerings of every NodePool that could serve it under any relaxation.

@@ -58,7 +58,7 @@ _EQUAL: Final = 1e-12
 
 
 def library() -> Any:
-    """Return the optional library for linear programs, or None; it is imported when it is first needed."""
+    """Return the library for linear programs, or None; it is imported when it is first needed."""
     try:
         return import_module("highspy")
     except ImportError:

@@ -10,7 +10,7 @@ optimal. Room on existing nodes is a machine that costs nothing and is there onc
 Few combinations of machines are cheap enough and large enough, so they are listed, and what is left is
 whether the pods fit on them. Before long a better plan is sought by repacking a few machines at a time
 (:mod:`.neighbourhood`), so that fewer combinations are cheap enough. A search that does not come to an end
-proves what it has reached. Needs the optional library ``highspy``.
+proves what it has reached. Needs the library ``highspy``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.pack.scheduler import Scheduler
 
 INTEGER_PROGRAM: Final = "integer program over linear program values"
-"""Names the method; it needs the same optional library as the linear program."""
+"""Names the method; it needs the same library as the linear program."""
 
 _PODS: Final = 100
 _CLASSES: Final = 30

@@ -6,7 +6,7 @@ lack; an integer program in which only the largest pods are whole; an exchange o
 begins with what that program found; last an integer program in which all pods are whole. The first two can
 only refuse machines, the exchange can only accept them, and the last one does both or is ended before.
 Works on a `PatternProblem`; knows nothing of prices, labels or topology. Random numbers are drawn by the
-caller's generator and work is counted, so that a decision can be made again. Needs the optional library
+caller's generator and work is counted, so that a decision can be made again. Needs the library
 ``highspy``.
 """
 

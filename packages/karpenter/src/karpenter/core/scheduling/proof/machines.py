@@ -4,7 +4,7 @@ The cheapest machines that hold whole pods, with proof: combinations of machines
 A combination says how many of each machine are bought. Few combinations are both cheap enough and large
 enough, so they can be listed; for each, a linear program says whether divisible pods fit, and pods that are
 placed in random orders or an integer program say whether whole ones do. Works on a `PatternProblem`; knows
-nothing of labels or topology. Needs the optional library ``highspy``.
+nothing of labels or topology. Needs the library ``highspy``.
 """
 
 from __future__ import annotations
